@@ -15,6 +15,7 @@ from pipeline.model import change
 from pipeline.model.names import quoted
 from pipeline.model.places import POSITION, RECORD_BITS, Partition
 from pipeline.protocols.build import protocol_of, registry_of
+from pipeline.protocols.reading import prepared_and_read
 from pipeline.protocols.recognise import recognise
 from pipeline.quality.rulebook import JudgedShape, Rulebook
 from pipeline.quality.suites import load
@@ -88,8 +89,7 @@ def inspected(settings: Settings, stream: str, partition: int, offset: int | Non
         inspection = Inspected(_facts(record, place, client))
         protocol = protocol_of(settings, client, DescribedVersions(settings))
         protocol.begin(None, raw)
-        prepared = protocol.prepare(raw)
-        messages = protocol.read(prepared)
+        prepared, messages = prepared_and_read(protocol, raw)
         _tell(inspection, messages)
         suites = load(settings.quality.suites) if settings.quality.suites else ()
         rulebook = Rulebook(spark, suites, settings.quality.built_in)

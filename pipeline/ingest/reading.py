@@ -57,6 +57,9 @@ def read_new(context: PipelineContext, raw: RawBatch, resources: ExitStack, read
     frames = _Frames(context, reader, reader.prepared(raw.frame), dict(context.source.stream_ids()), resources)
     frames.keep_for(len(context.tables))
     messages = frames.routed()
+    if messages.packed:
+        frames.frame, frames.is_kept = reader.prepared(raw.frame), False
+        messages = frames.routed()
     frames.keep_for(len(messages.tables))
     frames.coalesce(messages.events)
     committed = context.run.ledger.committed.ends

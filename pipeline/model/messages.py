@@ -227,6 +227,8 @@ class Messages:
     """Rows whose schema has not come."""
     pending_events: int = 0
     """How many events there are besides, which have waited for what they need."""
+    packed: bool = False
+    """Whether some were compressed inside that can be unpacked: the records have to be prepared once more."""
     described: tuple[TableVersion, ...] = ()
     """Versions that messages of this batch describe by themselves: they are to be remembered."""
 

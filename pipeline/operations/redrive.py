@@ -29,6 +29,7 @@ from pipeline.model.places import PLACE
 from pipeline.model.projection import walled
 from pipeline.observe.logs import bound
 from pipeline.operations.superseded import LATER, MOVED, READ_IN, WAS_MOVED, SupersededChanges
+from pipeline.protocols.reading import prepared_and_read
 from pipeline.quality.suites import KEEPING_OUT
 from pipeline.warehouse import advance, changes, current
 from pipeline.warehouse.altered import may_be_written
@@ -171,8 +172,7 @@ def _by_table(context: PipelineContext, records: DataFrame) -> Iterator[tuple[Ta
         open_records = records.where(own).select(*columns)
         name = f"{row['schema_name']}.{row['table_name']}" if row["table_name"] else "records that name no table"
         _describe_job(context, name)
-        prepared = context.protocol.prepare(open_records)
-        messages = context.protocol.read(prepared)
+        prepared, messages = prepared_and_read(context.protocol, open_records)
         if row["table_name"] is not None:
             yield TableName(row["schema_name"], row["table_name"]), open_records, messages
             continue

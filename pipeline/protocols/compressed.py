@@ -12,23 +12,19 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
-from pipeline.model.messages import Undecodable
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import Column
 
-    from pipeline.model.messages import MessageHeader
-    from pipeline.model.names import TableName
-
 MESSAGE_COMPRESSED: Final = "MESSAGE_COMPRESSED"
-SETTING: Final = 'large-message-handle-compression = "none"'
-SENTENCE: Final = (
-    "the message is compressed inside, which this version does not read: the changefeed's "
-    f"large-message-handle-compression is lz4 or snappy; with {SETTING} in [sink.kafka-config.large-message-handle] "
-    "TiCDC sends it plain, and Kafka may compress it all the same (compression in the sink URI)"
-)
+MESSAGE_TOO_LARGE: Final = "MESSAGE_TOO_LARGE"
+MOST_BYTES: Final = 1 << 28
+"""Of a message that is unpacked (`unpacking`)."""
+SENTENCES: Final = {
+    MESSAGE_COMPRESSED: "the message is compressed inside (large-message-handle-compression) and damaged, so that it "
+    "cannot be unpacked",
+    MESSAGE_TOO_LARGE: f"the message is compressed inside, and would have more than {MOST_BYTES >> 20} MiB, or it is "
+    "damaged",
+}
 
 LZ4: Final = "lz4"
 SNAPPY: Final = "snappy"
@@ -48,15 +44,11 @@ _BLANKS: Final = r"\A(?:09|0A|0D|20)20"
 _BLOCK: Final = rf"(?!{_BLANKS})" + _LENGTH + _LITERAL + _BEGINNING
 _LONG: Final = 60
 """From so many bytes on a literal's length stands after its tag."""
+LZ4_RATIO: Final = 255
+_LONGEST_LENGTH: Final = 5
+_CONTINUED: Final = 0x80
 _MOST_MORE: Final = 32
 """With a sixth of the length: how many bytes more than before a block may have (`MaxCompressedLength`)."""
-
-
-def refused(
-    kind: Column, rows: int, header: MessageHeader | None = None, tables: Mapping[TableName, int] | None = None
-) -> Undecodable:
-    """Such messages of a batch, whose `kind` is the code; whose they are, where what is around them says it."""
-    return Undecodable(MESSAGE_COMPRESSED, SENTENCE, kind == MESSAGE_COMPRESSED, rows, header, tables or {})
 
 
 def codec_of(value: bytes) -> str:
@@ -73,6 +65,28 @@ def is_compressed(value: Column) -> Column:
     head = F.hex(F.substring(value, 1, _HEAD))
     block = head.rlike(_BLOCK) & _fits_on_jvm(head, F.octet_length(value))
     return F.coalesce(~plain & (framed | block), F.lit(False))
+
+
+def code_of(value: Column) -> Column:
+    """Of a message that is still compressed: the code that says why; NULL for others.
+
+    What LZ4 makes of a byte has at most 255. Five bytes of a block's length say that it has 2^28 bytes or more.
+    """
+    is_frame = F.substring(value, 1, 1) == F.lit(_LZ4_FRAME[:1])
+    may_be_large = is_frame & (F.octet_length(value) > MOST_BYTES // LZ4_RATIO)
+    length = F.length(F.regexp_extract(F.hex(F.substring(value, 1, _HEAD)), _LENGTH, 0)) / 2
+    code = F.when(may_be_large | (length == _LONGEST_LENGTH), F.lit(MESSAGE_TOO_LARGE)).otherwise(MESSAGE_COMPRESSED)
+    return F.when(is_compressed(value), code)
+
+
+def length_of_block(value: bytes) -> int:
+    """The length without compression that a block of Snappy begins with."""
+    length = 0
+    for place, octet in enumerate(value[:_LONGEST_LENGTH]):
+        length |= (octet & 0x7F) << 7 * place
+        if octet < _CONTINUED:
+            break
+    return length
 
 
 def _is_block(value: bytes) -> bool:

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import registry.wire
-from pipeline.protocols.compressed import SETTING, codec_of
+from pipeline.protocols.compressed import codec_of
 from registry.wire import HEADER_BYTES
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _by_value(value: bytes) -> Likeness:
 
 
 def _by_ticdc(codec: str) -> str:
-    return f"compressed by {codec} inside the message (the changefeed has not {SETTING})"
+    return f"compressed by {codec} inside the message (large-message-handle-compression)"
 
 
 def _avro(value: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Messages that are compressed inside are named as that, whole or one row at a time; nothing else is."""
+"""Messages that are compressed inside are read as what they were, whole or one row at a time."""
 
 import json
 import random
@@ -6,12 +6,13 @@ import random
 import pyarrow as pa
 import pytest
 from golden.corpus import GoldenCase
-from golden.faults import FaultCase
 from pyspark.sql import functions as F
-from spark.open_events import Memory, framed, golden_frame, protocol, raw_frame, record
+from spark.open_events import Memory, framed, protocol, raw_frame, record
 
 from pipeline.model.names import TableName
-from pipeline.protocols.compressed import LZ4, MESSAGE_COMPRESSED, SNAPPY, codec_of, is_compressed
+from pipeline.protocols.canal.protocol import CanalProtocol
+from pipeline.protocols.compressed import LZ4, MESSAGE_COMPRESSED, MOST_BYTES, SNAPPY, codec_of, is_compressed
+from pipeline.protocols.reading import prepared_and_read
 from pipeline.protocols.simple import simple_protocol
 
 pytestmark = pytest.mark.spark
@@ -56,21 +57,70 @@ def test_by_what_a_message_is_compressed_is_told_on_the_jvm_as_in_python(spark):
     assert {codec for value, codec in named if value in set(others())} == {""}
 
 
-@pytest.mark.parametrize("name", ["d03_lz4_json", "d03_snappy_json"])
-def test_every_message_of_simple_in_json_is_named(spark, name):
-    frame = golden_frame(spark, FaultCase(name, "simple", "json").records)
-    assert read(simple_protocol("json", "UTC", {}, Memory()), frame) == ({MESSAGE_COMPRESSED: 7}, set())
+def simple_values(encoding):
+    return [one.value for one in GoldenCase("lifecycle", f"simple_{encoding}").records[:60]]
+
+
+def canal_values():
+    return [one.value for one in GoldenCase("lifecycle", "canal_json").records[:60]]
+
+
+PROTOCOLS = {
+    "simple-json": (lambda: simple_protocol("json", "UTC", {}, Memory()), lambda: simple_values("json")),
+    "simple-avro": (lambda: simple_protocol("avro", "UTC", {}, Memory()), lambda: simple_values("avro")),
+    "canal-json": (lambda: CanalProtocol("UTC", {}, Memory()), canal_values),
+}
 
 
 @pytest.mark.parametrize("codec", [LZ4, SNAPPY])
-def test_every_message_of_simple_in_avro_is_named(spark, codec):
-    values = [packed(codec, one.value) for one in GoldenCase("lifecycle", "simple_avro").records[:50]]
-    frame = raw_frame(spark, [(None, value) for value in values])
-    assert read(simple_protocol("avro", "UTC", {}, Memory()), frame) == ({MESSAGE_COMPRESSED: 50}, set())
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_compressed_messages_are_what_they_were(spark, name, codec):
+    made, values = PROTOCOLS[name]
+    plain = raw_frame(spark, [(None, value) for value in values()])
+    packed_values = [packed(codec, value) if number % 7 else value for number, value in enumerate(values())]
+    frame = raw_frame(spark, [(None, value) for value in packed_values])
+    told = made()
+    assert told.read(told.prepare(frame)).packed
+    prepared, found = prepared_and_read(told, frame)
+    assert not found.packed
+    assert found.refused == ()
+    assert rows_of(prepared) == rows_of(made().prepare(plain))
+
+
+def rows_of(prepared):
+    return sorted((row.asDict(recursive=True) for row in prepared.collect()), key=lambda row: row["offset"])
+
+
+def lying(length, block):
+    """A block of Snappy that says that it has so many bytes."""
+    octets = bytearray()
+    while length > 0x7F:
+        octets.append(length & 0x7F | 0x80)
+        length >>= 7
+    return bytes(octets) + bytes([length]) + block
+
+
+def test_what_cannot_be_unpacked_keeps_its_bytes_and_has_a_code(spark):
+    value = canal_values()[5]
+    block = packed(SNAPPY, value)
+    begin = 1 if len(value) < 128 else 2
+    bomb = packed(LZ4, b'{"id":0,"data":[{"v":"' + bytes(MOST_BYTES) + b'"}]}')
+    assert len(bomb) < 2 << 20
+    cases = [
+        (lying(1 << 30, block[begin:]), "MESSAGE_TOO_LARGE"), (bomb, "MESSAGE_TOO_LARGE"),
+        (packed(LZ4, value)[:-9], "MESSAGE_COMPRESSED"), (packed(LZ4, value) + b"x", "MESSAGE_COMPRESSED"),
+        (lying(len(value) + 1, block[begin:]), "MESSAGE_COMPRESSED"),
+    ]  # fmt: skip
+    frame = raw_frame(spark, [(None, value), *((None, one) for one, _ in cases)])
+    told = CanalProtocol("UTC", {}, Memory())
+    prepared, found = prepared_and_read(told, frame)
+    assert {one.code: one.rows for one in found.refused} == {"MESSAGE_TOO_LARGE": 2, "MESSAGE_COMPRESSED": 3}
+    kept = {bytes(row.value) for one in found.refused for row in prepared.where(one.where).collect()}
+    assert kept == {one for one, _ in cases}
 
 
 @pytest.mark.parametrize("codec", [LZ4, SNAPPY])
-def test_rows_and_statements_of_open_are_named_with_their_table_and_watermarks_are_read(spark, codec):
+def test_rows_and_statements_of_open_are_unpacked_and_watermarks_are_read(spark, codec):
     statement = json.dumps({"q": "ALTER TABLE `s`.`a` ADD COLUMN `t` VARCHAR(9)", "t": 5})
     rows = [ROW, ROW.replace('"u"', '"d"'), '{"u":{"id":{"t":3,"h":true,"f":11,"v":' + "9" * 18 + "}}}"]
     key, _ = record(*((KEY % 1, row) for row in rows))
@@ -79,28 +129,20 @@ def test_rows_and_statements_of_open_are_named_with_their_table_and_watermarks_a
     messages += [(key, framed([packed(codec, statement.encode())])), record(('{"ts":450000000000000009,"t":3}', ""))]
     told = protocol(Memory())
     frame = raw_frame(spark, messages)
-    assert read(told, frame) == ({MESSAGE_COMPRESSED: 4}, {TableName("s", "a")})
-    prepared = told.prepare(frame)
-    found = told.read(prepared)
+    prepared, found = prepared_and_read(told, frame)
+    assert found.refused == ()
+    assert [one.sql for one in found.ddl] == ["ALTER TABLE `s`.`a` ADD COLUMN `t` VARCHAR(9)"]
     assert set(found.watermarks.values()) == {450000000000000009}
-    (refused,) = found.refused
-    about = prepared.where(refused.where).select(refused.header.schema, refused.header.table, refused.header.commit_ts)
-    assert {tuple(row) for row in about.collect()} == {("s", "a", 450000000000000001)}
+    assert [bytes(row.value)[8:] for row in prepared.where("offset = 0").orderBy("index").collect()] == [
+        row.encode() for row in rows
+    ]
 
 
-def test_plain_and_compressed_rows_of_one_record_are_told_apart(spark):
-    key, _ = record((KEY % 1, ROW), (KEY % 1, ROW))
-    frame = raw_frame(spark, [(key, framed([ROW.encode(), packed(LZ4, ROW.encode())]))])
+def test_plain_compressed_and_damaged_rows_of_one_record_are_told_apart(spark):
+    key, _ = record(*[(KEY % 1, ROW)] * 3)
+    values = [ROW.encode(), packed(LZ4, ROW.encode()), packed(LZ4, ROW.encode())[:-3]]
     told = protocol(Memory())
-    found = told.read(told.prepare(frame))
-    assert [table.table for table in found.tables] == [TableName("s", "a")]
-    assert {one.code: one.rows for one in found.refused} == {MESSAGE_COMPRESSED: 1}
-
-
-def read(told, frame):
-    """How many messages of which code, and the tables that are named."""
-    prepared = told.prepare(frame)
-    found = told.read(prepared)
-    assert found.tables == ()
-    assert all(prepared.where(one.where).count() == one.rows for one in found.refused)
-    return {one.code: one.rows for one in found.refused}, {table for one in found.refused for table in one.tables}
+    _, found = prepared_and_read(told, raw_frame(spark, [(key, framed(values))]))
+    assert [(table.table, table.rows) for table in found.tables] == [(TableName("s", "a"), 2)]
+    (refused,) = found.refused
+    assert (refused.code, refused.rows, [*refused.tables]) == (MESSAGE_COMPRESSED, 1, [TableName("s", "a")])

@@ -18,7 +18,7 @@ from pipeline.model import change
 
 pytestmark = pytest.mark.spark
 
-SCENARIOS = [*few("all_types", "ddl"), "key_updates", "lifecycle"]
+SCENARIOS = few("all_types", "key_updates", "lifecycle", "ddl")
 ENCODINGS = ["json", "avro"]
 SIDES = ["data", "old"]
 NOT_SUMMED = "types.t_zero_part"

@@ -16,7 +16,7 @@ from pipeline.model.conditions import any_of
 from pipeline.model.messages import Ordering
 from pipeline.model.protocols import PROTOCOLS
 from pipeline.protocols.build import READERS
-from pipeline.protocols.compressed import MESSAGE_COMPRESSED, SETTING
+from pipeline.protocols.reading import prepared_and_read
 from pipeline.protocols.recognise import recognise
 from pipeline.sources.kafka.reader import records
 
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     from pipeline.settings import Settings
     from pipeline.sources.kafka.offsets import KafkaState
 
-_UNCOMPRESSED = (
-    f"set {SETTING} in the changefeed's [sink.kafka-config.large-message-handle] (cdc cli changefeed update): what it "
-    "has sent before becomes dead letters, with all their bytes"
-)
 NEWEST = 200
 """Records of each partition that are looked at."""
 _STEPS = (
@@ -63,8 +59,7 @@ def examined(spark: SparkSession, settings: Settings, protocol: SourceProtocol, 
     raw = records(spark, settings, ranges).cache()
     try:
         protocol.begin(None, raw)
-        prepared = protocol.prepare(raw)
-        messages = protocol.read(prepared)
+        prepared, messages = prepared_and_read(protocol, raw)
         yield from _read(settings, messages, prepared)
         readable = messages.events > sum(refused.rows for refused in messages.refused)
         facts = PROTOCOLS[settings.source.protocol]
@@ -129,8 +124,6 @@ def _refusal(settings: Settings, refused: Undecodable, prepared: DataFrame, *, a
         settings.source.protocol,
         settings.source.encoding,
     )
-    if refused.code == MESSAGE_COMPRESSED:
-        return wrong("messages", sentence, _UNCOMPRESSED)
     if alone and other:
         encoding = f" and source.encoding: {like.encoding}" if like.encoding else ""
         return wrong("messages", sentence, f"set source.protocol: {like.protocol}{encoding}")

@@ -27,7 +27,7 @@ from pipeline.protocols.canal.rows import (
     row_fields,
     sides,
 )
-from pipeline.protocols.compressed import MESSAGE_COMPRESSED, is_compressed
+from pipeline.protocols.compressed import code_of
 from pipeline.protocols.described.head import ROW_TYPES, SENT, one_of, sent_as
 from pipeline.protocols.files.head import COMMIT_TS_MISSING
 from pipeline.protocols.layouts.head import (
@@ -181,7 +181,7 @@ def _headed(
     raw = [F.col(name) for name in RAW]
     kind = F.when(whole, _kind(message, plain=plain))
     times = _times(message) if plain else {}
-    kind = F.coalesce(kind, F.when(once() & is_compressed(F.col("value")), MESSAGE_COMPRESSED))
+    kind = F.coalesce(kind, F.when(once(), code_of(F.col("value"))))
     return (
         Projection([*raw, F.col(SENT), F.col(INDEX), F.when(once(), kind).alias(_KIND)]),
         Projection([*raw, F.col(INDEX), _head(message, {**times, **carried}, plain=plain).alias(HEAD)]),

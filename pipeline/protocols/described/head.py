@@ -19,7 +19,7 @@ from pipeline.model.columns import FAR_FUTURE
 from pipeline.model.messages import INDEX
 from pipeline.model.places import RAW
 from pipeline.model.projection import Projection, once
-from pipeline.protocols.compressed import MESSAGE_COMPRESSED, is_compressed
+from pipeline.protocols.compressed import code_of
 from pipeline.protocols.too_large import CLAIM_CHECK, HANDLE_KEY_ONLY
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _kind(sent: MessageFields) -> Column:
         .when((sent.kind == MessageKind.BOOTSTRAP) & names, F.lit(MessageKind.BOOTSTRAP.value))
         .when((sent.kind == MessageKind.DDL) & _all_sent(sent.commit_ts, sent.sql), F.lit(MessageKind.DDL.value))
     )
-    compressed = F.when(once() & ~F.coalesce(ours, F.lit(False)) & is_compressed(F.col("value")), MESSAGE_COMPRESSED)
+    compressed = F.when(once() & ~F.coalesce(ours, F.lit(False)), code_of(F.col("value")))
     return F.coalesce(F.when(once() & ours, kind), compressed)
 
 

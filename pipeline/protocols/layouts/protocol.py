@@ -49,6 +49,7 @@ from pipeline.protocols.layouts.known import Layouts
 from pipeline.protocols.layouts.readers import VersionRows, is_all_handle
 from pipeline.protocols.layouts.routes import grouped, named
 from pipeline.protocols.overrides import overrides_for
+from pipeline.protocols.unpacking import Unpack, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -79,6 +80,8 @@ class LayoutProtocol(ABC):
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tells_op: bool = True
     """Whether updates can be told from inserts."""
+    unpacks: bool = False
+    """Whether messages have been met that TiCDC had compressed inside."""
     _layouts: Layouts = field(default_factory=Layouts)
     _warned: set[tuple[tuple[str, str], str]] = field(default_factory=set)
     """Columns whose members are not known, and tables without a key (no column), of which was warned."""
@@ -111,9 +114,21 @@ class LayoutProtocol(ABC):
     def sentences(self) -> Mapping[str, str]:
         """What each code of a dead letter means."""
 
+    @property
     @abstractmethod
+    def unpack(self) -> Unpack:
+        """What makes the value of a record as it was before TiCDC compressed it inside."""
+
+    @abstractmethod
+    def taken_apart(self, raw: DataFrame) -> DataFrame:
+        """From plain records to a row per event, with `HEAD`."""
+
     def prepare(self, raw: DataFrame) -> DataFrame:
-        """See `SourceProtocol.prepare`: a row per event, with `HEAD`."""
+        """See `SourceProtocol.prepare`."""
+        return self.taken_apart(self._plain(raw))
+
+    def _plain(self, raw: DataFrame) -> DataFrame:
+        return unpacked(raw, self.unpack) if self.unpacks else raw
 
     @abstractmethod
     def learn_layouts(self, prepared: DataFrame, firsts: Mapping[int, int]) -> None:
@@ -139,6 +154,8 @@ class LayoutProtocol(ABC):
     def read(self, raw: DataFrame) -> Messages:
         """Group the batch by table and layout. Where a definition changes between equal layouts, once more."""
         groups = grouped(raw, {})
+        packed = not self.unpacks and any(group.kind in compressed.SENTENCES for group in groups)
+        self.unpacks = self.unpacks or packed
         ddl = self.statements(raw) if any(group.kind == DDL for group in groups) else ()
         firsts = self._layouts.unread(groups)
         if firsts:
@@ -148,7 +165,8 @@ class LayoutProtocol(ABC):
         eras = self._eras(rows, definitions)
         if eras:
             rows = self.of_tables(grouped(raw, eras))
-        return self._messages(groups, tuple(self._tables(rows, definitions)), ddl, definitions)
+        messages = self._messages(groups, tuple(self._tables(rows, definitions)), ddl, definitions)
+        return replace(messages, packed=packed)
 
     def _defined(self, tables: Collection[TableName]) -> list[TableVersion]:
         return [version for version in self.remembered.of_tables(tables) if is_defined(version.version)]
@@ -188,9 +206,6 @@ class LayoutProtocol(ABC):
         if unread:
             sentence = self.sentences()[self.unreadable]
             yield Undecodable(self.unreadable, sentence, F.isnull(kind) | self._layouts.refused, unread)
-        packed = rows_of.pop(compressed.MESSAGE_COMPRESSED, None)
-        if packed:
-            yield compressed.refused(kind, packed.total(), self.header(), packed)
         for code, rows in rows_of.items():
             yield Undecodable(code, self.sentences()[code], kind == code, rows.total(), self.header(), rows)
 
@@ -301,7 +316,7 @@ class LayoutProtocol(ABC):
             other=F.lit(False),
             commit_ts=head(COMMIT_TS),
         )
-        frame = self.foreseen(raw, rows, messages, mapping, lambda prepared: counter.rows(prepared, sorts))
+        frame = self.foreseen(self._plain(raw), rows, messages, mapping, lambda prepared: counter.rows(prepared, sorts))
 
         def counted() -> Messages | None:
             """Rows from before the newest statement may be of other versions."""
@@ -323,10 +338,10 @@ class LayoutProtocol(ABC):
     ) -> DataFrame:
         """The change frame of a batch that is expected to have rows of these sorts and nothing else.
 
-        `counted` is to be given the prepared frame, and gives its rows.
+        `raw` is plain. `counted` is to be given the prepared frame, and gives its rows.
         """
         del sorts
-        return self.changes(counted(self.prepare(raw)), messages, mapping)
+        return self.changes(counted(self.taken_apart(raw)), messages, mapping)
 
     def is_newest(self, seen: SeenVersion) -> bool:
         """Always: the numbers of versions have no order, and statements part them."""

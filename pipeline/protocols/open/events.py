@@ -20,7 +20,7 @@ from pipeline.model.messages import INDEX
 from pipeline.model.places import POSITION, RAW
 from pipeline.model.projection import Projection, once, through
 from pipeline.protocols import end_marker
-from pipeline.protocols.compressed import MESSAGE_COMPRESSED, is_compressed
+from pipeline.protocols.compressed import code_of, is_compressed
 from pipeline.protocols.layouts.head import (
     COMMIT_TS,
     DDL,
@@ -234,7 +234,7 @@ def _head() -> Column:
     """A delete needs no more than the handle."""
     key, number = F.col("_key"), F.col("_number")
     unread = number.isNull() & ~F.coalesce("_statement", F.lit(False)) & is_whole(key)
-    packed = once() & unread & is_compressed(framing.value_bytes(F.col("value")))
+    packed = F.when(once() & unread, code_of(framing.value_bytes(F.col("value"))))
     row = (key["t"] == _ROW) & (key["scm"] != "") & (key["tbl"] != "") & (key["ts"] <= F.lit(FAR_FUTURE))
     kind = (
         F.when(row & (key["ccl"] != ""), F.lit(CLAIM_CHECK))
@@ -242,7 +242,7 @@ def _head() -> Column:
         .when(row & number.isNotNull(), F.lit(ROW))
         .when((key["t"] == _DDL) & F.col("_statement"), F.lit(DDL))
         .when((key["t"] == _RESOLVED) & F.col("_empty"), F.lit(RESOLVED))
-        .when((row | (key["t"] == _DDL)) & packed, F.lit(MESSAGE_COMPRESSED))
+        .when(row | (key["t"] == _DDL), packed)
     )
     described = F.struct(
         F.when(key["ts"] > 0, kind).alias(KIND),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pipeline.protocols import compressed, too_large
+from pipeline.protocols import compressed, too_large, unpacking
 from pipeline.protocols.layouts.columns import layout_of
 from pipeline.protocols.layouts.protocol import LayoutProtocol
 from pipeline.protocols.layouts.statements import read_statements
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from pipeline.model.messages import ColumnMapping, Ddl, TableMessages
     from pipeline.protocols.layouts.routes import Group, Sort
     from pipeline.protocols.open.events import Shapes
+    from pipeline.protocols.unpacking import Unpack
 
 NOT_OPEN = "OPEN_UNREADABLE"
 
 SENTENCES = {
     NOT_OPEN: "the record is not framed as the Open protocol frames events, or an event is not JSON as TiCDC sends it",
-    compressed.MESSAGE_COMPRESSED: compressed.SENTENCE,
+    **compressed.SENTENCES,
     **too_large.SENTENCES,
     UNREADABLE: "a value of the row is not what its column's type is, or names a member that no DDL has defined",
 }
@@ -46,6 +47,11 @@ class OpenProtocol(LayoutProtocol):
     """What most rows of the last batch were written like; None before the first."""
 
     @property
+    def unpack(self) -> Unpack:
+        """See `LayoutProtocol.unpack`."""
+        return unpacking.record
+
+    @property
     def unreadable(self) -> str:
         """See `LayoutProtocol.unreadable`."""
         return NOT_OPEN
@@ -54,7 +60,7 @@ class OpenProtocol(LayoutProtocol):
         """What each code of a dead letter means."""
         return SENTENCES
 
-    def prepare(self, raw: DataFrame) -> DataFrame:
+    def taken_apart(self, raw: DataFrame) -> DataFrame:
         """A row per event of each record, and what it is.
 
         Before the first batch it is looked which layouts there are, in a few records.
@@ -117,5 +123,5 @@ class OpenProtocol(LayoutProtocol):
         familiar = self._layouts.familiar(sorts, wanted(readers, mapping))
         at_once = familiar is not None and familiar.wanted is not None
         made = recipe(readers, mapping, self.timezone, old_values=self.tells_op, at_once=at_once)
-        prepared = self.prepare(raw) if familiar is None else events.compared(raw, familiar)
+        prepared = self.taken_apart(raw) if familiar is None else events.compared(raw, familiar)
         return made.of(counted(prepared))

@@ -11,7 +11,7 @@ CODES = Codes(
     VALUE_UNREADABLE,
     {
         UNREADABLE: "the message is none that TiCDC's Simple protocol has: truncated, damaged, or of another protocol",
-        compressed.MESSAGE_COMPRESSED: compressed.SENTENCE,
+        **compressed.SENTENCES,
         **too_large.SENTENCES,
         VALUE_UNREADABLE: "a value of the row is not what its column's type says, or the row is not there",
     },

@@ -1,0 +1,109 @@
+"""Messages that TiCDC has compressed inside, as they were before (`large-message-handle-compression`).
+
+LZ4 comes as a frame, Snappy as a block (wire-formats.md, "Large messages"). Canal-JSON and Simple compress a message as
+a whole, Open each row's value inside its record. What cannot be unpacked stays as it is, and so keeps its code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+import lz4.frame
+import pyarrow as pa
+
+from pipeline.protocols.compressed import LZ4, LZ4_RATIO, MOST_BYTES, SNAPPY, codec_of, length_of_block
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Unpack: TypeAlias = Callable[[bytes | None, bytes | None], bytes | None]
+"""From a record's key and value to its plain value."""
+
+_BATCH_BYTES = 64 << 20
+"""About so many unpacked bytes go back to Spark at once."""
+_CHUNK = 1 << 20
+_LENGTH_BYTES = 8
+_OPEN_VERSION = b"\x00\x00\x00\x01"
+
+
+def unpacked(raw: DataFrame, unpack: Unpack) -> DataFrame:
+    """A raw frame whose messages are plain. `unpack`: `message` or `record`, given a record's key and value."""
+    key, value = (raw.columns.index(name) for name in ("key", "value"))
+
+    def unpack_all(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            done: list[bytes | None] = []
+            size, start = 0, 0
+            for number, pair in enumerate(zip(batch[key].to_pylist(), batch[value].to_pylist(), strict=True), start=1):
+                done.append(unpack(*pair))
+                size += len(done[-1] or b"")
+                if size >= _BATCH_BYTES or number == batch.num_rows:
+                    part = batch.slice(start, number - start)
+                    yield part.set_column(
+                        value, part.schema.field(value), pa.array(done, part.schema.field(value).type)
+                    )
+                    done, size, start = [], 0, number
+
+    return raw.mapInArrow(unpack_all, raw.schema)
+
+
+def message(_key: bytes | None, value: bytes | None) -> bytes | None:
+    """A message that is compressed as a whole."""
+    return value if value is None else _plain(value)
+
+
+def record(key: bytes | None, value: bytes | None) -> bytes | None:
+    """A record of Open: a length and a value, for each event. What is framed otherwise stays as it is."""
+    if key is None or value is None or key[4:8] != _OPEN_VERSION:
+        return value
+    parts: list[bytes] = []
+    place = 0
+    while place < len(value):
+        begin = place + _LENGTH_BYTES
+        place = begin + int.from_bytes(value[place:begin])
+        if place > len(value) or begin > len(value):
+            return value
+        plain = _plain(value[begin:place])
+        parts += (len(plain).to_bytes(_LENGTH_BYTES), plain)
+    return b"".join(parts)
+
+
+def _plain(value: bytes) -> bytes:
+    """What was compressed; the same bytes where nothing was, or where it cannot be had."""
+    codec = codec_of(value)
+    if codec == SNAPPY:
+        return _of_block(value)
+    return _of_frame(value) if codec == LZ4 else value
+
+
+def _of_block(value: bytes) -> bytes:
+    size = length_of_block(value)
+    if size > MOST_BYTES:
+        return value
+    try:
+        return bytes(pa.decompress(value, decompressed_size=size, codec=SNAPPY, asbytes=True))
+    except (OSError, ValueError):
+        return value
+
+
+def _of_frame(value: bytes) -> bytes:
+    try:
+        if len(value) * LZ4_RATIO <= MOST_BYTES:
+            plain, read = lz4.frame.decompress(value, return_bytes_read=True)
+            return plain if read == len(value) else value
+        return _in_pieces(value)
+    except (RuntimeError, ValueError):
+        return value
+
+
+def _in_pieces(value: bytes) -> bytes:
+    """A large one, up to a limit."""
+    reader, pieces, size = lz4.frame.LZ4FrameDecompressor(), [], 0
+    piece = reader.decompress(value, max_length=_CHUNK)
+    while piece and size <= MOST_BYTES:
+        pieces.append(piece)
+        size += len(piece)
+        piece = b"" if reader.eof else reader.decompress(b"", max_length=_CHUNK)
+    whole = reader.eof and not reader.unused_data and size <= MOST_BYTES
+    return b"".join(pieces) if whole else value
