@@ -10,7 +10,7 @@ from support.slow import EVERY
 
 pytestmark = pytest.mark.spark
 
-FEW = 6
+FEW = 5
 HISTORIES = 36 if EVERY else FEW
 
 
