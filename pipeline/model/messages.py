@@ -228,7 +228,7 @@ class Messages:
     pending_events: int = 0
     """How many events there are besides, which have waited for what they need."""
     packed: bool = False
-    """Whether some were compressed inside that can be unpacked: the records have to be prepared once more."""
+    """Whether some were compressed inside, for the first time: the records have to be prepared once more."""
     described: tuple[TableVersion, ...] = ()
     """Versions that messages of this batch describe by themselves: they are to be remembered."""
 

@@ -45,6 +45,7 @@ _BLOCK: Final = rf"(?!{_BLANKS})" + _LENGTH + _LITERAL + _BEGINNING
 _LONG: Final = 60
 """From so many bytes on a literal's length stands after its tag."""
 LZ4_RATIO: Final = 255
+"""What LZ4 makes of a byte has at most so many."""
 _LONGEST_LENGTH: Final = 5
 _CONTINUED: Final = 0x80
 _MOST_MORE: Final = 32
@@ -61,21 +62,19 @@ def codec_of(value: bytes) -> str:
 def is_compressed(value: Column) -> Column:
     """The same of a column of bytes: whether `codec_of` names a codec. What begins as JSON is not looked at further."""
     plain = F.substring(value, 1, 1) == F.lit(_BRACE)
-    framed = F.substring(value, 1, len(_LZ4_FRAME)) == F.lit(_LZ4_FRAME)
-    head = F.hex(F.substring(value, 1, _HEAD))
+    head = _head(value)
     block = head.rlike(_BLOCK) & _fits_on_jvm(head, F.octet_length(value))
-    return F.coalesce(~plain & (framed | block), F.lit(False))
+    return F.coalesce(~plain & (_is_frame(value) | block), F.lit(False))
 
 
 def code_of(value: Column) -> Column:
     """Of a message that is still compressed: the code that says why; NULL for others.
 
-    What LZ4 makes of a byte has at most 255. Five bytes of a block's length say that it has 2^28 bytes or more.
+    Five bytes of a block's length say that it has 2^28 bytes or more.
     """
-    is_frame = F.substring(value, 1, 1) == F.lit(_LZ4_FRAME[:1])
-    may_be_large = is_frame & (F.octet_length(value) > MOST_BYTES // LZ4_RATIO)
-    length = F.length(F.regexp_extract(F.hex(F.substring(value, 1, _HEAD)), _LENGTH, 0)) / 2
-    code = F.when(may_be_large | (length == _LONGEST_LENGTH), F.lit(MESSAGE_TOO_LARGE)).otherwise(MESSAGE_COMPRESSED)
+    large_frame = _is_frame(value) & (F.octet_length(value) > MOST_BYTES // LZ4_RATIO)
+    large_block = _size_of_length(_head(value)) == _LONGEST_LENGTH
+    code = F.when(large_frame | large_block, F.lit(MESSAGE_TOO_LARGE)).otherwise(MESSAGE_COMPRESSED)
     return F.when(is_compressed(value), code)
 
 
@@ -102,10 +101,24 @@ def _is_block(value: bytes) -> bool:
 
 def _fits_on_jvm(head: Column, octets: Column) -> Column:
     """Whether a block of so many bytes can have the length and the literal that it begins with."""
-    size = F.length(F.regexp_extract(head, _LENGTH, 0)) / 2
+    size = _size_of_length(head)
     most = F.when(size == 1, _byte(head, F.lit(0))).otherwise(F.pow(F.lit(128), size) - 1)
     literal = F.least(F.floor(_byte(head, size) / 4), F.lit(_LONG)) + 1
     return (literal <= most) & (size + 1 + literal <= octets) & (octets <= most + F.floor(most / 6) + _MOST_MORE)
+
+
+def _is_frame(value: Column) -> Column:
+    return F.substring(value, 1, len(_LZ4_FRAME)) == F.lit(_LZ4_FRAME)
+
+
+def _head(value: Column) -> Column:
+    """What is looked at, in hexadecimal digits."""
+    return F.hex(F.substring(value, 1, _HEAD))
+
+
+def _size_of_length(head: Column) -> Column:
+    """How many bytes of a block are its length."""
+    return F.length(F.regexp_extract(head, _LENGTH, 0)) / 2
 
 
 def _byte(head: Column, place: Column) -> Column:

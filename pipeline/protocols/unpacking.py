@@ -7,12 +7,13 @@ a whole, Open each row's value inside its record. What cannot be unpacked stays 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import lz4.frame
 import pyarrow as pa
 
-from pipeline.protocols.compressed import LZ4, LZ4_RATIO, MOST_BYTES, SNAPPY, codec_of, length_of_block
+from pipeline.protocols.compressed import LZ4, LZ4_RATIO, MOST_BYTES, SENTENCES, SNAPPY, codec_of, length_of_block
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,7 +28,26 @@ _LENGTH_BYTES = 8
 _OPEN_VERSION = b"\x00\x00\x00\x01"
 
 
-def unpacked(raw: DataFrame, unpack: Unpack) -> DataFrame:
+@dataclass(slots=True)
+class Unpacking:
+    """What a protocol does to raw frames, from the first message on that is compressed inside; before it, nothing."""
+
+    unpack: Unpack
+    _has_begun: bool = False
+
+    def plain(self, raw: DataFrame) -> DataFrame:
+        """The raw frame, unpacked if it has begun."""
+        return _unpacked(raw, self.unpack) if self._has_begun else raw
+
+    def begins(self, kinds: Iterable[str | None]) -> bool:
+        """Whether these kinds of messages make it begin: then their frame has to be prepared once more."""
+        if self._has_begun or SENTENCES.keys().isdisjoint(kinds):
+            return False
+        self._has_begun = True
+        return True
+
+
+def _unpacked(raw: DataFrame, unpack: Unpack) -> DataFrame:
     """A raw frame whose messages are plain. `unpack`: `message` or `record`, given a record's key and value."""
     key, value = (raw.columns.index(name) for name in ("key", "value"))
 

@@ -47,3 +47,4 @@ def test_what_ticdc_has_compressed_inside_is_named_with_the_setting(name, protoc
     found = {recognise(record.key, record.value) for record in records}
     assert {one.protocol for one in found} == {protocol}
     assert all(f"compressed by {codec} inside" in one.sentence for one in found)
+    assert all("large-message-handle-compression" in one.sentence for one in found)

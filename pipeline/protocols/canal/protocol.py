@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pipeline.model.messages import INDEX, Ordering
 from pipeline.model.places import RAW
 from pipeline.model.projection import Projection, once
-from pipeline.protocols import compressed, too_large, unpacking
+from pipeline.protocols import compressed, too_large
 from pipeline.protocols.canal import messages
 from pipeline.protocols.canal.layout import read_layout
 from pipeline.protocols.canal.messages import told_apart_at_once
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pipeline.protocols.definitions import Definitions
     from pipeline.protocols.layouts.readers import VersionRows
     from pipeline.protocols.layouts.routes import Group, Sort
-    from pipeline.protocols.unpacking import Unpack
 
 ROWS, ROWS_AT_ONCE = CanalRows(), CanalRowsAtOnce()
 PLAIN_ROWS, PLAIN_ROWS_AT_ONCE = PlainRows(), PlainRowsAtOnce()
@@ -53,30 +52,25 @@ class CanalProtocol(LayoutProtocol):
     warehouse tell which it is, for good.
     """
 
-    _bare: bool | None = None
+    _plain: bool | None = None
     """Whether there is no extension; None until messages have told."""
 
     @property
     def ordering(self) -> Ordering:
         """By offset where there is no commit ts."""
-        return Ordering.BY_OFFSET if self._bare else Ordering.BY_COMMIT_TS
+        return Ordering.BY_OFFSET if self._plain else Ordering.BY_COMMIT_TS
 
     def begin(self, earlier: Ordering | None, first: DataFrame | None = None) -> None:
         """See `SourceProtocol.begin`."""
-        if self._bare is None and earlier is not None:
-            self._bare = earlier is Ordering.BY_OFFSET
-        elif self._bare is None and first is not None:
-            self._bare = messages.are_plain(first)
+        if self._plain is None and earlier is not None:
+            self._plain = earlier is Ordering.BY_OFFSET
+        elif self._plain is None and first is not None:
+            self._plain = messages.are_plain(first)
 
     def header(self) -> MessageHeader:
         """See `SourceProtocol.header`."""
         made = LayoutProtocol.header(self)
-        return replace(made, commit_ts=head(messages.SENT_TS)) if self._bare else made
-
-    @property
-    def unpack(self) -> Unpack:
-        """See `LayoutProtocol.unpack`."""
-        return unpacking.message
+        return replace(made, commit_ts=head(messages.SENT_TS)) if self._plain else made
 
     @property
     def unreadable(self) -> str:
@@ -89,7 +83,7 @@ class CanalProtocol(LayoutProtocol):
 
     def taken_apart(self, raw: DataFrame) -> DataFrame:
         """A message is one event, unless it has several rows."""
-        return messages.told_apart(raw, plain=bool(self._bare))
+        return messages.told_apart(raw, plain=bool(self._plain))
 
     def learn_layouts(self, prepared: DataFrame, firsts: Mapping[int, int]) -> None:
         """See `LayoutProtocol.learn_layouts`."""
@@ -101,17 +95,17 @@ class CanalProtocol(LayoutProtocol):
     def statements(self, prepared: DataFrame) -> tuple[Ddl, ...]:
         """See `LayoutProtocol.statements`: they stand in partition 0 alone."""
         statements = read_statements(prepared, messages.statement_text(), F.lit(None).cast("int"))
-        return tuple(replace(one, alone=_ALONE) for one in statements) if self._bare else statements
+        return tuple(replace(one, alone=_ALONE) for one in statements) if self._plain else statements
 
     def version(self, group: Group | Sort, definitions: Definitions, commit_ts: int) -> TableVersion:
         """See `LayoutProtocol.version`."""
         made = LayoutProtocol.version(self, group, definitions, commit_ts)
-        return replace(made, tells_commit_ts=False, tells_before=True) if self._bare else made
+        return replace(made, tells_commit_ts=False, tells_before=True) if self._plain else made
 
     def changes(self, rows: DataFrame, messages: TableMessages, mapping: ColumnMapping) -> DataFrame:
         """See `SourceProtocol.changes`: by offset events of other tables may be there."""
         versions = tuple(self.version_rows(messages))
-        if self._bare:
+        if self._plain:
             return self._changes(rows.where(self.where(messages)), versions, mapping, PLAIN_ROWS)
         return self._changes(rows, versions, mapping, ROWS)
 
@@ -127,8 +121,8 @@ class CanalProtocol(LayoutProtocol):
         versions = tuple(self.version_rows(messages))
         if len(versions) > 1:
             return LayoutProtocol.foreseen(self, raw, sorts, messages, mapping, counted)
-        prepared = told_apart_at_once(raw, versions[0].version, plain=bool(self._bare))
-        encoding = PLAIN_ROWS_AT_ONCE if self._bare else ROWS_AT_ONCE
+        prepared = told_apart_at_once(raw, versions[0].version, plain=bool(self._plain))
+        encoding = PLAIN_ROWS_AT_ONCE if self._plain else ROWS_AT_ONCE
         return self._changes(counted(prepared), versions, mapping, encoding)
 
     def _changes(

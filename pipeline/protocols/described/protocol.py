@@ -29,7 +29,7 @@ from pipeline.model.messages import (
 from pipeline.model.names import TableName
 from pipeline.model.places import PLACE, POSITION, Partition, place_of, stands_in
 from pipeline.model.projection import through
-from pipeline.protocols import compressed, grouping
+from pipeline.protocols import grouping
 from pipeline.protocols.ddl import collected
 from pipeline.protocols.described import frame, samples
 from pipeline.protocols.described.head import MessageKind, field_of
@@ -40,7 +40,7 @@ from pipeline.protocols.described.statements import SentDdl, Statements, describ
 from pipeline.protocols.described.virtuals import Evidence, key_of, settle, without
 from pipeline.protocols.event_counter import MOST_PARTITIONS, EventCounter, EventKinds
 from pipeline.protocols.grouping import PlacedGroup, by_place, counts
-from pipeline.protocols.unpacking import message, unpacked
+from pipeline.protocols.unpacking import Unpacking, message
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -109,8 +109,7 @@ class DescribedProtocol:
     """The virtual columns of versions that were met, so that no row is asked twice."""
     _fitting: set[_VersionKey] = field(init=False, default_factory=set)
     """Versions of which a row was looked at that has as many columns."""
-    _unpacks: bool = field(init=False, default=False)
-    """Whether messages have been met that TiCDC had compressed inside."""
+    _unpacking: Unpacking = field(init=False, default_factory=lambda: Unpacking(message))
     _warned: set[tuple[str, str]] = field(init=False, default_factory=set)
     """Tables of which the run has warned that rows came before their schema."""
 
@@ -147,17 +146,12 @@ class DescribedProtocol:
 
     def prepare(self, raw: DataFrame) -> DataFrame:
         """A record is one event; `head.HEAD` says what it is."""
-        return through(self.encoding.prepared(), self._plain(raw))
-
-    def _plain(self, raw: DataFrame) -> DataFrame:
-        return unpacked(raw, message) if self._unpacks else raw
+        return through(self.encoding.prepared(), self._unpacking.plain(raw))
 
     def read(self, raw: DataFrame) -> Messages:
         """Group the batch by what its messages are, look at those that describe, resolve the versions of rows."""
         groups = [_MessageGroup(**row.asDict()) for row in _grouped(raw, self.encoding).collect()]
         kinds = {group.kind for group in groups}
-        packed = not self._unpacks and not kinds.isdisjoint(compressed.SENTENCES)
-        self._unpacks = self._unpacks or packed
         bootstraps, unread = self._bootstraps(raw, groups) if MessageKind.BOOTSTRAP in kinds else ((), ())
         statements = self._statements(raw) if MessageKind.DDL in kinds else Statements()
         listed = with_members(_by_key((*bootstraps, *statements.described)), statements.ddl, self.remembered)
@@ -189,7 +183,7 @@ class DescribedProtocol:
             warnings=tuple(self._early(unknown)),
             unknown=unknown,
             described=tuple(changed.values()),
-            packed=packed,
+            packed=self._unpacking.begins(kinds),
         )
 
     def _early(self, unknown: Iterable[Unknown]) -> Iterator[str]:
@@ -237,7 +231,7 @@ class DescribedProtocol:
         counter, encoding = EventCounter(ranges), self.encoding.at_once(version)
         seen = counter.seen(replace(version, has_checksum=has_checksum))
         messages = TableMessages(version.table, (seen,))
-        prepared = through(encoding.prepared(), self._plain(raw))
+        prepared = through(encoding.prepared(), self._unpacking.plain(raw))
         kind = field_of("kind")
         is_alike = F.lit(True) if has_checksum else field_of("checksum").isNull()
         sorts = EventKinds(

@@ -22,7 +22,7 @@ from pipeline.model.messages import (
     TableMessages,
     Undecodable,
 )
-from pipeline.protocols import compressed, grouping
+from pipeline.protocols import grouping
 from pipeline.protocols.definitions import read_definitions
 from pipeline.protocols.event_counter import MOST_PARTITIONS, EventCounter, EventKinds
 from pipeline.protocols.layouts.columns import (
@@ -49,7 +49,7 @@ from pipeline.protocols.layouts.known import Layouts
 from pipeline.protocols.layouts.readers import VersionRows, is_all_handle
 from pipeline.protocols.layouts.routes import grouped, named
 from pipeline.protocols.overrides import overrides_for
-from pipeline.protocols.unpacking import Unpack, unpacked
+from pipeline.protocols.unpacking import Unpacking, message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -68,7 +68,7 @@ CREATING = (ActionType.CREATE_TABLE, ActionType.CREATE_TABLES)
 
 @dataclass(slots=True)
 class LayoutProtocol(ABC):
-    """See `SourceProtocol`. What is left to do for a protocol: `prepare`, `layouts_of`, `statements`, and `changes`.
+    """See `SourceProtocol`. What is left for a protocol: `taken_apart`, `learn_layouts`, `statements`, and `changes`.
 
     `timezone` is the changefeed's; `overrides` and `members` are of the settings' `warehouse.columns`: types, and what
     ENUM and SET columns may hold. `remembered` is what earlier batches have described.
@@ -80,8 +80,7 @@ class LayoutProtocol(ABC):
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tells_op: bool = True
     """Whether updates can be told from inserts."""
-    unpacks: bool = False
-    """Whether messages have been met that TiCDC had compressed inside."""
+    _unpacking: Unpacking = field(default_factory=lambda: Unpacking(message))
     _layouts: Layouts = field(default_factory=Layouts)
     _warned: set[tuple[tuple[str, str], str]] = field(default_factory=set)
     """Columns whose members are not known, and tables without a key (no column), of which was warned."""
@@ -114,21 +113,13 @@ class LayoutProtocol(ABC):
     def sentences(self) -> Mapping[str, str]:
         """What each code of a dead letter means."""
 
-    @property
-    @abstractmethod
-    def unpack(self) -> Unpack:
-        """What makes the value of a record as it was before TiCDC compressed it inside."""
-
     @abstractmethod
     def taken_apart(self, raw: DataFrame) -> DataFrame:
         """From plain records to a row per event, with `HEAD`."""
 
     def prepare(self, raw: DataFrame) -> DataFrame:
         """See `SourceProtocol.prepare`."""
-        return self.taken_apart(self._plain(raw))
-
-    def _plain(self, raw: DataFrame) -> DataFrame:
-        return unpacked(raw, self.unpack) if self.unpacks else raw
+        return self.taken_apart(self._unpacking.plain(raw))
 
     @abstractmethod
     def learn_layouts(self, prepared: DataFrame, firsts: Mapping[int, int]) -> None:
@@ -154,8 +145,6 @@ class LayoutProtocol(ABC):
     def read(self, raw: DataFrame) -> Messages:
         """Group the batch by table and layout. Where a definition changes between equal layouts, once more."""
         groups = grouped(raw, {})
-        packed = not self.unpacks and any(group.kind in compressed.SENTENCES for group in groups)
-        self.unpacks = self.unpacks or packed
         ddl = self.statements(raw) if any(group.kind == DDL for group in groups) else ()
         firsts = self._layouts.unread(groups)
         if firsts:
@@ -166,7 +155,7 @@ class LayoutProtocol(ABC):
         if eras:
             rows = self.of_tables(grouped(raw, eras))
         messages = self._messages(groups, tuple(self._tables(rows, definitions)), ddl, definitions)
-        return replace(messages, packed=packed)
+        return replace(messages, packed=self._unpacking.begins(group.kind for group in groups))
 
     def _defined(self, tables: Collection[TableName]) -> list[TableVersion]:
         return [version for version in self.remembered.of_tables(tables) if is_defined(version.version)]
@@ -316,7 +305,8 @@ class LayoutProtocol(ABC):
             other=F.lit(False),
             commit_ts=head(COMMIT_TS),
         )
-        frame = self.foreseen(self._plain(raw), rows, messages, mapping, lambda prepared: counter.rows(prepared, sorts))
+        plain = self._unpacking.plain(raw)
+        frame = self.foreseen(plain, rows, messages, mapping, lambda prepared: counter.rows(prepared, sorts))
 
         def counted() -> Messages | None:
             """Rows from before the newest statement may be of other versions."""

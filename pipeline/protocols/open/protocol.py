@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pipeline.protocols import compressed, too_large, unpacking
+from pipeline.protocols import compressed, too_large
 from pipeline.protocols.layouts.columns import layout_of
 from pipeline.protocols.layouts.protocol import LayoutProtocol
 from pipeline.protocols.layouts.statements import read_statements
@@ -13,6 +13,7 @@ from pipeline.protocols.open import events
 from pipeline.protocols.open.columns import read_layout
 from pipeline.protocols.open.frame import UNREADABLE, ImageReader, recipe, wanted
 from pipeline.protocols.open.layouts import ShapedLayouts
+from pipeline.protocols.unpacking import Unpacking, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from pipeline.model.messages import ColumnMapping, Ddl, TableMessages
     from pipeline.protocols.layouts.routes import Group, Sort
     from pipeline.protocols.open.events import Shapes
-    from pipeline.protocols.unpacking import Unpack
 
 NOT_OPEN = "OPEN_UNREADABLE"
 
@@ -42,14 +42,10 @@ class OpenProtocol(LayoutProtocol):
     `tells_op` is false where updates do not carry the row as it was: without it they look like inserts.
     """
 
+    _unpacking: Unpacking = field(default_factory=lambda: Unpacking(record))
     _layouts: ShapedLayouts = field(default_factory=ShapedLayouts)
     _likely: Shapes | None = None
     """What most rows of the last batch were written like; None before the first."""
-
-    @property
-    def unpack(self) -> Unpack:
-        """See `LayoutProtocol.unpack`."""
-        return unpacking.record
 
     @property
     def unreadable(self) -> str:
