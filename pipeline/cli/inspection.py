@@ -23,6 +23,7 @@ from pipeline.runtime.session import looking
 from pipeline.settings.faults import did_you_mean
 from pipeline.sources.kafka.cluster import Cluster
 from pipeline.sources.kafka.reader import records
+from pipeline.sources.large_rows import completion_of
 from pipeline.sources.storage.look import place_of, record_at
 from pipeline.warehouse.evolution import Policy, meet, meet_key
 from pipeline.warehouse.layout import Layout
@@ -89,7 +90,7 @@ def inspected(settings: Settings, stream: str, partition: int, offset: int | Non
         inspection = Inspected(_facts(record, place, client))
         protocol = protocol_of(settings, client, DescribedVersions(settings))
         protocol.begin(None, raw)
-        prepared, messages = prepared_and_read(protocol, raw)
+        prepared, messages = prepared_and_read(protocol, raw, completion_of(settings.source), resources)
         _tell(inspection, messages)
         suites = load(settings.quality.suites) if settings.quality.suites else ()
         rulebook = Rulebook(spark, suites, settings.quality.built_in)

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pipeline.ingest.routed import RoutedBatch
 from pipeline.model.conditions import any_of
 from pipeline.model.places import POSITION, stands_in
+from pipeline.protocols.large.completion import with_kinds_of
 from pipeline.protocols.sifted import selected
 from pipeline.warehouse.raw_records import without
 
@@ -60,6 +61,9 @@ def read_new(context: PipelineContext, raw: RawBatch, resources: ExitStack, read
     if messages.packed:
         frames.frame, frames.is_kept = reader.prepared(raw.frame), False
         messages = frames.routed()
+    if context.source.completion.is_due(messages):
+        frames.frame = context.source.completion.completed(context.protocol, frames.frame, resources)
+        messages = with_kinds_of(frames.routed(), messages)
     frames.keep_for(len(messages.tables))
     frames.coalesce(messages.events)
     committed = context.run.ledger.committed.ends

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pipeline.model.columns import CommitTs, SchemaId, SourceColumn, TableVersion
+    from pipeline.model.large_rows import LargeRows
     from pipeline.model.names import TableName
     from pipeline.model.places import Partition, Range
     from pipeline.model.types import WarehouseType
@@ -315,6 +316,10 @@ class SourceProtocol(Protocol):
 
     def header(self) -> MessageHeader:
         """What the head of a row says, as columns of the prepared frame."""
+        ...
+
+    def large_rows(self) -> LargeRows | None:
+        """How rows are told that were too large for a message; None where there are none."""
         ...
 
     def prepare(self, raw: DataFrame) -> DataFrame:

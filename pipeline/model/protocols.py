@@ -31,18 +31,21 @@ class ProtocolFacts:
     """Whether a changefeed sends watermarks only if an option says so."""
     commit_ts_optional: bool = False
     """Whether messages of Kafka may be without a commit ts. Then their changes apply by offset."""
+    has_large_rows: bool = False
+    """Whether a row that is too large for a message may lie elsewhere (`claim-check`)."""
     sources: tuple[str, ...] = ("kafka",)
     """The kinds of source from which it is read (`source.kind`)."""
 
 
 PROTOCOLS: Mapping[str, ProtocolFacts] = {
     "avro": ProtocolFacts(Ordering.BY_OFFSET, needs_registry=True, own_keys=("avro-",), watermarks_optional=True),
-    "simple": ProtocolFacts(Ordering.BY_COMMIT_TS, encodings=("json", "avro")),
-    "open-protocol": ProtocolFacts(Ordering.BY_COMMIT_TS, old_values_optional=True),
+    "simple": ProtocolFacts(Ordering.BY_COMMIT_TS, encodings=("json", "avro"), has_large_rows=True),
+    "open-protocol": ProtocolFacts(Ordering.BY_COMMIT_TS, old_values_optional=True, has_large_rows=True),
     "canal-json": ProtocolFacts(
         Ordering.BY_COMMIT_TS,
         own_keys=("date-separator",),
         commit_ts_optional=True,
+        has_large_rows=True,
         sources=("kafka", "storage"),
     ),
     "csv": ProtocolFacts(Ordering.BY_COMMIT_TS, own_keys=("csv", "date-separator"), sources=("storage",)),

@@ -8,8 +8,9 @@ selection until all is done. So the next run that opens the warehouse after a cr
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark import StorageLevel
 from pyspark.sql import functions as F
@@ -141,14 +142,15 @@ def _carry_out(context: PipelineContext, selection: Selection, operation: str) -
     records = context.records.read(selection.what).where(selection.where() & committed)
     done = Redriven()
     _describe_job(context, selection.what)
-    for source, open_records, messages in _by_table(context, records):
-        part = _Part(context, selection.what, source, open_records, messages, operation)
-        with bound(table=str(source)):
-            counts = part.carry_out()
-        done.redriven += counts.get(REDRIVEN, 0)
-        done.superseded += counts.get(SUPERSEDED, 0)
-        done.quarantined += counts.get(QUARANTINED, 0)
-        done.exchanged += counts.get(ELSEWHERE, 0)
+    with ExitStack() as resources:
+        for of_table in _by_table(context, records, resources):
+            part = _Part(context, selection.what, of_table, operation)
+            with bound(table=str(of_table.source)):
+                counts = part.carry_out()
+            done.redriven += counts.get(REDRIVEN, 0)
+            done.superseded += counts.get(SUPERSEDED, 0)
+            done.quarantined += counts.get(QUARANTINED, 0)
+            done.exchanged += counts.get(ELSEWHERE, 0)
     _describe_job(context, selection.what)
     done.open = context.records.read(selection.what).where(selection.where()).count()
     context.records.tables[selection.what].set_properties(UNDER_WAY.entry(None))
@@ -160,8 +162,20 @@ def _describe_job(context: PipelineContext, what: str) -> None:
     context.spark.sparkContext.setJobDescription(f"redrive {what}")
 
 
-def _by_table(context: PipelineContext, records: DataFrame) -> Iterator[tuple[TableName, DataFrame, Messages]]:
-    """The records of each table with their messages. Those without a table are decoded again, and go by that."""
+class _OpenRecords(NamedTuple):
+    """Records of one table: as they were set aside, prepared, and what the prepared ones have.
+
+    There may be prepared events of other tables, too.
+    """
+
+    source: TableName
+    raw: DataFrame
+    prepared: DataFrame
+    messages: Messages
+
+
+def _by_table(context: PipelineContext, records: DataFrame, resources: ExitStack) -> Iterator[_OpenRecords]:
+    """The records of each table. Those without a table are decoded again, and go by that."""
     columns = [
         F.col(name).alias(_RAW.get(name, name))
         for name in (*AT, "recorded_at", "key", "value", "batch_id", "code", "key_values")
@@ -172,12 +186,13 @@ def _by_table(context: PipelineContext, records: DataFrame) -> Iterator[tuple[Ta
         open_records = records.where(own).select(*columns)
         name = f"{row['schema_name']}.{row['table_name']}" if row["table_name"] else "records that name no table"
         _describe_job(context, name)
-        prepared, messages = prepared_and_read(context.protocol, open_records)
+        prepared, messages = prepared_and_read(context.protocol, open_records, context.source.completion, resources)
         if row["table_name"] is not None:
-            yield TableName(row["schema_name"], row["table_name"]), open_records, messages
+            yield _OpenRecords(TableName(row["schema_name"], row["table_name"]), open_records, prepared, messages)
             continue
         for named in messages.tables:
-            yield named.table, _rows_of(context, open_records, prepared, named), replace(messages, tables=(named,))
+            raw = _rows_of(context, open_records, prepared, named)
+            yield _OpenRecords(named.table, raw, prepared, replace(messages, tables=(named,)))
 
 
 def _rows_of(context: PipelineContext, open_records: DataFrame, prepared: DataFrame, named: TableMessages) -> DataFrame:
@@ -192,16 +207,19 @@ class _Part:
 
     context: PipelineContext
     what: str
-    source: TableName
-    open_records: DataFrame
-    messages: Messages
+    records: _OpenRecords
     operation: str
+
+    @property
+    def source(self) -> TableName:
+        """The table."""
+        return self.records.source
 
     def carry_out(self) -> Mapping[str, int]:
         """Number of records by their new status."""
         pair = self.context.tables.find(self.source)
         if pair is not None and _is_multiset(pair) and EXCHANGED.is_in(pair.changes.properties):
-            return {ELSEWHERE: self.open_records.count()}  # it cannot be built again, see _show
+            return {ELSEWHERE: self.records.raw.count()}  # it cannot be built again, see _show
         writer = self._writer()
         if writer is None or writer.table is None:
             return {}
@@ -228,7 +246,7 @@ class _Part:
 
     def _writer(self) -> TableWriter | None:
         """The table, with the versions of these records met; None where it is not one that takes records."""
-        versions = tuple(seen for named in self.messages.tables for seen in named.versions)
+        versions = tuple(seen for named in self.records.messages.tables for seen in named.versions)
         table = self.context.tables.find(self.source)
         if table is not None:
             may_be_written(self.context.tables, table)
@@ -240,9 +258,8 @@ class _Part:
         rows = chosen(self.context, by_offset=_by_offset, by_commit_ts=_by_commit_ts)(self.context, messages, table)
         if rows is None:
             return None
-        raw = RawBatch(self.open_records, f"redrive {self.what}")
-        prepared, batch_id = self.context.protocol.prepare(self.open_records), self.context.run.ledger.batch_id
-        routed = RoutedBatch(raw, batch_id, prepared, self.messages, {})
+        raw, batch_id = RawBatch(self.records.raw, f"redrive {self.what}"), self.context.run.ledger.batch_id
+        routed = RoutedBatch(raw, batch_id, self.records.prepared, self.records.messages, {})
         work = TableWork(routed, messages, (), table, rows, forced=True, named=self.operation)
         writer = TableWriter(self.context, work, table)
         writer.evolve()
@@ -250,7 +267,7 @@ class _Part:
 
     def _decided(self, judged: DataFrame, rules: RuleSet, table: TablePair) -> DataFrame:
         """The readable records as judged changes, each with what becomes of it."""
-        read_in = self.open_records.select(
+        read_in = self.records.raw.select(
             *(F.col(raw).alias(name) for name, raw in _PLACE.items()),
             F.col(READ_IN),
             F.col("key_values").alias(_KEY),

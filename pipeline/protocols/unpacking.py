@@ -14,6 +14,7 @@ import lz4.frame
 import pyarrow as pa
 
 from pipeline.protocols.compressed import LZ4, LZ4_RATIO, MOST_BYTES, SENTENCES, SNAPPY, codec_of, length_of_block
+from pipeline.protocols.replaced import replaced
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -21,11 +22,9 @@ if TYPE_CHECKING:
 Unpack: TypeAlias = Callable[[bytes | None, bytes | None], bytes | None]
 """From a record's key and value to its plain value."""
 
-_BATCH_BYTES = 64 << 20
-"""About so many unpacked bytes go back to Spark at once."""
 _CHUNK = 1 << 20
 _LENGTH_BYTES = 8
-_OPEN_VERSION = b"\x00\x00\x00\x01"
+OPEN_VERSION = b"\x00\x00\x00\x01"
 
 
 @dataclass(slots=True)
@@ -49,21 +48,11 @@ class Unpacking:
 
 def _unpacked(raw: DataFrame, unpack: Unpack) -> DataFrame:
     """A raw frame whose messages are plain. `unpack`: `message` or `record`, given a record's key and value."""
-    key, value = (raw.columns.index(name) for name in ("key", "value"))
 
     def unpack_all(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            done: list[bytes | None] = []
-            size, start = 0, 0
-            for number, pair in enumerate(zip(batch[key].to_pylist(), batch[value].to_pylist(), strict=True), start=1):
-                done.append(unpack(*pair))
-                size += len(done[-1] or b"")
-                if size >= _BATCH_BYTES or number == batch.num_rows:
-                    part = batch.slice(start, number - start)
-                    yield part.set_column(
-                        value, part.schema.field(value), pa.array(done, part.schema.field(value).type)
-                    )
-                    done, size, start = [], 0, number
+            messages = zip(batch["key"].to_pylist(), batch["value"].to_pylist(), strict=True)
+            yield from replaced(batch, ("value",), ((unpack(*message),) for message in messages))
 
     return raw.mapInArrow(unpack_all, raw.schema)
 
@@ -75,7 +64,7 @@ def message(_key: bytes | None, value: bytes | None) -> bytes | None:
 
 def record(key: bytes | None, value: bytes | None) -> bytes | None:
     """A record of Open: a length and a value, for each event. What is framed otherwise stays as it is."""
-    if key is None or value is None or key[4:8] != _OPEN_VERSION:
+    if key is None or value is None or key[4:8] != OPEN_VERSION:
         return value
     parts: list[bytes] = []
     place = 0

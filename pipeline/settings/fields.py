@@ -89,7 +89,7 @@ def _storage_path(value: object, info: ValidationInfo) -> str:
     """A folder made absolute, or the URL of a bucket without a slash at its end."""
     match = _BUCKET.match(str(value))
     if match is None:
-        return str(_path(value, info))
+        return str(_path(re.sub(r"^file:/+", "/", value) if isinstance(value, str) else value, info))
     if "?" in str(value) or _UNPRINTABLE.search(str(value)):
         raise refuse("expected the sink URI of the changefeed without its query: `s3://bucket/prefix`")
     return str(value).rstrip("/")

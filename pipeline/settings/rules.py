@@ -36,6 +36,7 @@ _KEYS = {
         "starting_offsets",
         "max_offsets_per_trigger",
         "encoding",
+        "claim_check",
     ),
     "storage": ("path", "max_bytes_per_trigger", "full_listing", "cleanup"),
 }
@@ -86,6 +87,8 @@ def _kind(written: Written) -> Iterator[SettingFault]:
 def _is_default(key: str, value: object) -> bool:
     """Whether a key of `source` says no more than if it were not there: `config show` writes every key."""
     default = SourceSection.model_fields[key].default
+    if isinstance(default, BaseModel) and isinstance(value, Mapping):
+        return not any(value.values())
     return value is None or value == default or (isinstance(value, list) and value == list(default or ()))
 
 
@@ -112,6 +115,17 @@ def _topic_names(written: Written) -> Iterator[SettingFault]:
     for topic in offsets if names and isinstance(offsets, Mapping) else ():
         if topic not in names:
             yield SettingFault(("source", "starting_offsets", str(topic)), "is not one of source.topics")
+
+
+def _claim_check(written: Written) -> Iterator[SettingFault]:
+    source = _section(written, "source")
+    given, protocol = _section(written, "source", "claim_check"), source.get("protocol")
+    facts = facts_of(protocol)
+    if given.get("path") and facts is not None and not facts.has_large_rows:
+        yield SettingFault(("source", "claim_check"), f"TiCDC writes no such objects with `protocol: {protocol}`")
+    if (given.get("written_as") or given.get("options")) and not given.get("path"):
+        yield SettingFault(("source", "claim_check", "path"), "required beside the other keys of claim_check")
+    yield from _refused(("source", "claim_check", "options"), refused_store_options(given.get("options") or {}))
 
 
 def _tables(written: Written) -> Iterator[SettingFault]:
@@ -223,6 +237,7 @@ _RULES: tuple[Callable[[Written], Iterator[SettingFault]], ...] = (
     _topics,
     _topic_names,
     _tables,
+    _claim_check,
     _registry,
     _changefeed,
     _free_keys,

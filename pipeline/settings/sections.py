@@ -51,6 +51,24 @@ class Section(BaseModel):
         return [(name, redacted(name or "", value)) for name, value in super().__repr_args__()]
 
 
+class ClaimCheckSettings(Section):
+    """The objects of a changefeed whose `large-message-handle-option` is `claim-check`."""
+
+    path: StoragePath | None = Field(
+        default=None,
+        description="where the messages lie that were too large for Kafka: `claim-check-storage-uri` of the sink URI "
+        "without its query; a bucket (`s3://bucket/prefix`), or a folder that each executor sees",
+    )
+    written_as: StoragePath | None = Field(
+        default=None,
+        description="the path as TiCDC knows it, where this reader finds the objects under another one: they were "
+        "moved, or a folder is mounted elsewhere",
+    )
+    options: Annotated[Mapping[str, str], FreeMap(".")] = Field(
+        default={}, description="how to reach a bucket, as in `warehouse.catalog` (`s3.endpoint`)"
+    )
+
+
 class SourceSection(Section):
     """Where the changes come from."""
 
@@ -100,6 +118,10 @@ class SourceSection(Section):
         default="keep",
         description="with `kind: storage`: whether files are deleted that a batch has taken, that are older than "
         "`warehouse.maintenance.keep_for`, and whose rows the tables show",
+    )
+    claim_check: ClaimCheckSettings = Field(
+        default=ClaimCheckSettings(),
+        description="with `kind: kafka`: where rows lie that were too large for a message",
     )
     options: Annotated[Mapping[str, str], FreeMap(".")] = Field(
         default={},

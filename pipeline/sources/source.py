@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pipeline.model.frontier import Frontier
     from pipeline.model.messages import Messages
     from pipeline.model.places import PartitionId, Position, Range
+    from pipeline.protocols.large.completion import Completion
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +159,11 @@ class Source(Protocol):
 
         They are `FILE` if its records stand in files, and `SPLIT` if these are CSV.
         """
+        ...
+
+    @property
+    def completion(self) -> Completion:
+        """Where the rows are that were too large for a record."""
         ...
 
     @property

@@ -18,7 +18,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from support.slow import EVERY, few
 
-from pipeline.protocols.too_large import CLAIM_CHECK, HANDLE_KEY_ONLY
+from pipeline.protocols.large.codes import CLAIM_CHECK, HANDLE_KEY_ONLY
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 

@@ -19,10 +19,10 @@ from pipeline.model.names import TableName
 from pipeline.model.places import RAW, Partition
 from pipeline.protocols import end_marker
 from pipeline.protocols.described.schemas import table_version
+from pipeline.protocols.large.codes import CLAIM_CHECK, HANDLE_KEY_ONLY
 from pipeline.protocols.simple import simple_protocol
 from pipeline.protocols.simple.codes import UNREADABLE, VALUE_UNREADABLE
 from pipeline.protocols.simple.union import MESSAGE, SCHEMA
-from pipeline.protocols.too_large import CLAIM_CHECK, HANDLE_KEY_ONLY
 
 pytestmark = pytest.mark.spark
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.model.frontier import closed_by_watermark
 from pipeline.model.places import RAW, Partition
+from pipeline.protocols.large.completion import Completion
 from pipeline.sources.source import Committed, Planned, Resumed, Stream, Taken
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class MemorySource:
     columns: tuple[str, ...] = RAW
     tells_deliveries: bool = False
     brings_late: bool = False
+    completion: Completion = field(default_factory=Completion)
 
     def restored(self) -> Mapping[str, Any]:
         """Nothing."""

@@ -378,3 +378,20 @@ def test_a_folder_or_an_absent_file_is_a_settings_error(tmp_path):
     for path in (tmp_path, tmp_path / "none.yaml"):
         with pytest.raises(SettingsError):
             load(path, {})
+
+
+CLAIMS = "  claim_check: {path: 's3://b/claims', written_as: /data/claims, options: {s3.region: x}}\n"
+
+
+def test_claim_check_is_for_protocols_that_have_it():
+    simple = GOOD.replace("avro", "simple").replace("registry:\n  url: http://localhost:8081/apis/ccompat/v7\n", "")
+    given = simple.replace("warehouse:", f"{CLAIMS}warehouse:", 1)
+    claims = parse(given, Path("/etc/shop")).source.claim_check
+    assert (claims.path, claims.written_as, claims.options["s3.region"]) == ("s3://b/claims", "/data/claims", "x")
+    said = refusal_of(but("registry:", "  claim_check: {path: file:///claims}\nregistry:")).message
+    assert "source.claim_check: TiCDC writes no such objects with `protocol: avro`" in said
+    said = refusal_of(simple.replace("warehouse:", "  claim_check: {written_as: /data}\nwarehouse:", 1)).message
+    assert "source.claim_check.path: required beside the other keys of claim_check" in said
+    said = refusal_of(given.replace("s3.region", "region")).message
+    assert "source.claim_check.options.region: expected one of s3.endpoint" in said
+    assert refusal_of(given.replace("s3://b/claims", "s3://b/claims?access-key=x")).code == "SETTINGS_INVALID"

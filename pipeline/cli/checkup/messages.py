@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from pipeline.protocols.build import READERS
 from pipeline.protocols.reading import prepared_and_read
 from pipeline.protocols.recognise import recognise
 from pipeline.sources.kafka.reader import records
+from pipeline.sources.large_rows import completion_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -57,9 +59,10 @@ def examined(spark: SparkSession, settings: Settings, protocol: SourceProtocol, 
         )  # fmt: skip
         return
     raw = records(spark, settings, ranges).cache()
-    try:
+    with ExitStack() as resources:
+        resources.callback(raw.unpersist)
         protocol.begin(None, raw)
-        prepared, messages = prepared_and_read(protocol, raw)
+        prepared, messages = prepared_and_read(protocol, raw, completion_of(settings.source), resources)
         yield from _read(settings, messages, prepared)
         readable = messages.events > sum(refused.rows for refused in messages.refused)
         facts = PROTOCOLS[settings.source.protocol]
@@ -69,8 +72,6 @@ def examined(spark: SparkSession, settings: Settings, protocol: SourceProtocol, 
             if facts.watermarks_optional:
                 yield from changefeed.watermarks(settings.changefeed.avro_enable_watermark, _sample(raw, messages))
             yield from _old_values(settings, messages, prepared)
-    finally:
-        raw.unpersist()
 
 
 def _sample(raw: DataFrame, messages: Messages) -> MessageSample:

@@ -129,6 +129,9 @@ class AvroProtocol:
         name, number, flag = (F.lit(None).cast(kind) for kind in ("string", "bigint", "boolean"))
         return MessageHeader(name, name, number, flag, _value_route() == F.lit(bytes([DDL])))
 
+    def large_rows(self) -> None:
+        """Avro has no such rows: TiCDC gives up."""
+
     def prepare(self, raw: DataFrame) -> DataFrame:
         """A record is one event."""
         return raw.select(*RAW, F.lit(0).alias(INDEX))

@@ -13,6 +13,7 @@ from pyspark.sql.types import ArrayType, BooleanType, LongType, StringType, Stru
 
 from pipeline.model.change import Op
 from pipeline.model.columns import FAR_FUTURE, LOGICAL_BITS
+from pipeline.model.large_rows import LOCATION
 from pipeline.model.messages import INDEX
 from pipeline.model.places import PARTITION, POSITION, RAW, STREAM
 from pipeline.model.projection import Projection, once, through
@@ -30,6 +31,7 @@ from pipeline.protocols.canal.rows import (
 from pipeline.protocols.compressed import code_of
 from pipeline.protocols.described.head import ROW_TYPES, SENT, one_of, sent_as
 from pipeline.protocols.files.head import COMMIT_TS_MISSING
+from pipeline.protocols.large.codes import CLAIM_CHECK, HANDLE_KEY_ONLY
 from pipeline.protocols.layouts.head import (
     COMMIT_TS,
     DDL,
@@ -43,7 +45,6 @@ from pipeline.protocols.layouts.head import (
     TABLE,
     head,
 )
-from pipeline.protocols.too_large import CLAIM_CHECK, HANDLE_KEY_ONLY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -203,6 +204,7 @@ def _kind(message: Column, *, plain: bool) -> Column:
     """NULL for anything incomplete: each `when` that is NULL falls through."""
     extension = message.getField("_tidb")
     named = (message.getField("database") != "") & (message.getField("table") != "")
+    alone = F.coalesce(F.size(message.getField("data")) <= 1, F.lit(True))
     row = named & (message.getField("isDdl") == F.lit(False)) & one_of(message.getField("type"), ROW_TYPES)
     has_ts = extension.getField("commitTs").between(1, FAR_FUTURE)
     if plain:
@@ -212,8 +214,8 @@ def _kind(message: Column, *, plain: bool) -> Column:
     described = message.getField("sqlType").isNotNull() & message.getField("mysqlType").isNotNull()
     return (
         F.when(_is_of_alibaba(message), F.lit(OF_ALIBABA))
-        .when(row & has_ts & (extension.getField("claimCheckLocation") != ""), F.lit(CLAIM_CHECK))
-        .when(row & has_ts & extension.getField("onlyHandleKey"), F.lit(HANDLE_KEY_ONLY))
+        .when(row & has_ts & alone & (extension.getField("claimCheckLocation") != ""), F.lit(CLAIM_CHECK))
+        .when(row & has_ts & alone & extension.getField("onlyHandleKey"), F.lit(HANDLE_KEY_ONLY))
         .when(row & has_ts & described, F.lit(ROW))
         .when(statement & has_ts, F.lit(DDL))
         .when(watermark, F.lit(RESOLVED))
@@ -239,7 +241,7 @@ def _head(message: Column, carried: Mapping[str, Column], *, plain: bool) -> Col
     operation = F.lower(message.getField("type"))
     number = F.xxhash64(
         F.json_object_keys(message.getField("sqlType")),
-        F.sort_array(F.split(message.getField("mysqlType"), ",")),  # it comes in any order
+        F.sort_array(F.split(F.translate(message.getField("mysqlType"), "{}", ""), ",")),  # it comes in any order
         message.getField("pkNames"),
     )
     return F.when(
@@ -252,6 +254,7 @@ def _head(message: Column, carried: Mapping[str, Column], *, plain: bool) -> Col
             F.when(kind == ROW, number).alias(NUMBER),
             F.coalesce(operation == Op.DELETE, F.lit(False)).alias(DELETE),
             operation.alias(OP),
+            F.when(kind == CLAIM_CHECK, extension.getField("claimCheckLocation")).alias(LOCATION),
             *(column.alias(name) for name, column in carried.items()),
         ),
     )

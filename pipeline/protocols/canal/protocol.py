@@ -11,13 +11,14 @@ from pyspark.sql import functions as F
 from pipeline.model.messages import INDEX, Ordering
 from pipeline.model.places import RAW
 from pipeline.model.projection import Projection, once
-from pipeline.protocols import compressed, too_large
+from pipeline.protocols import compressed
 from pipeline.protocols.canal import messages
 from pipeline.protocols.canal.layout import read_layout
 from pipeline.protocols.canal.messages import told_apart_at_once
 from pipeline.protocols.canal.rows import CODES, CanalRows, CanalRowsAtOnce, PlainRows, PlainRowsAtOnce
 from pipeline.protocols.described import head as described
 from pipeline.protocols.described.frame import recipe
+from pipeline.protocols.large import codes as large
 from pipeline.protocols.layouts.head import COMMIT_TS, head
 from pipeline.protocols.layouts.protocol import LayoutProtocol
 from pipeline.protocols.layouts.statements import read_statements
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 ROWS, ROWS_AT_ONCE = CanalRows(), CanalRowsAtOnce()
 PLAIN_ROWS, PLAIN_ROWS_AT_ONCE = PlainRows(), PlainRowsAtOnce()
-SENTENCES = {**CODES.sentences, **compressed.SENTENCES, **too_large.SENTENCES}
+SENTENCES = {**CODES.sentences, **compressed.SENTENCES, **large.SENTENCES}
 
 
 _ALONE = (

@@ -16,11 +16,12 @@ from pyspark.sql import functions as F
 
 from pipeline.model.change import Op
 from pipeline.model.columns import FAR_FUTURE
+from pipeline.model.large_rows import LOCATION
 from pipeline.model.messages import INDEX
 from pipeline.model.places import RAW
 from pipeline.model.projection import Projection, once
 from pipeline.protocols.compressed import code_of
-from pipeline.protocols.too_large import CLAIM_CHECK, HANDLE_KEY_ONLY
+from pipeline.protocols.large.codes import CLAIM_CHECK, HANDLE_KEY_ONLY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -115,6 +116,7 @@ def _head(sent: MessageFields) -> Column:
         F.when(is_ours, sent.commit_ts).alias("commit_ts"),
         F.lower(sent.op).alias("op"),
         F.when(kind == MessageKind.DML.value, sent.checksum).alias("checksum"),
+        F.when(kind == CLAIM_CHECK, sent.claim_check).alias(LOCATION),
         *(column.alias(name) for name, column in sent.carried.items()),
     ).alias(HEAD)
 

@@ -32,7 +32,7 @@ from pipeline.model.projection import through
 from pipeline.protocols import grouping
 from pipeline.protocols.ddl import collected
 from pipeline.protocols.described import frame, samples
-from pipeline.protocols.described.head import MessageKind, field_of
+from pipeline.protocols.described.head import HEAD, MessageKind, field_of
 from pipeline.protocols.described.links import linked
 from pipeline.protocols.described.members import named_by_user, with_members
 from pipeline.protocols.described.schemas import NotATableSchema
@@ -40,6 +40,7 @@ from pipeline.protocols.described.statements import SentDdl, Statements, describ
 from pipeline.protocols.described.virtuals import Evidence, key_of, settle, without
 from pipeline.protocols.event_counter import MOST_PARTITIONS, EventCounter, EventKinds
 from pipeline.protocols.grouping import PlacedGroup, by_place, counts
+from pipeline.protocols.large.form import LargeMessages
 from pipeline.protocols.unpacking import Unpacking, message
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
     from pipeline.model.columns import TableVersion
+    from pipeline.model.large_rows import LargeRows
     from pipeline.model.messages import ColumnMapping, Ddl, KnownVersions
     from pipeline.model.messages import Kind as AnyKind
     from pipeline.model.places import Range
@@ -143,6 +145,10 @@ class DescribedProtocol:
         """See `SourceProtocol.header`."""
         is_watermark, is_ddl = (field_of("kind") == kind for kind in (MessageKind.WATERMARK, MessageKind.DDL))
         return MessageHeader(field_of("database"), field_of("table"), field_of("commit_ts"), is_watermark, is_ddl)
+
+    def large_rows(self) -> LargeRows:
+        """See `SourceProtocol.large_rows`: a message is one row."""
+        return LargeMessages(HEAD, MessageKind.DML.value, ("database", "table", "commit_ts"))
 
     def prepare(self, raw: DataFrame) -> DataFrame:
         """A record is one event; `head.HEAD` says what it is."""

@@ -11,8 +11,9 @@ from pyspark.sql import functions as F
 from pipeline.model.conditions import any_of
 from pipeline.model.names import TableName
 from pipeline.model.places import POSITION
-from pipeline.protocols import compressed, too_large
+from pipeline.protocols import compressed
 from pipeline.protocols.grouping import PlacedGroup, by_place, counts
+from pipeline.protocols.large import codes as large
 from pipeline.protocols.layouts.head import COMMIT_TS, DELETE, KIND, NUMBER, ROW, SCHEMA, TABLE, head
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Group(PlacedGroup):
 def grouped(prepared: DataFrame, eras: Mapping[TableName, Sequence[int]]) -> list[Group]:
     """The groups of a prepared frame. `eras`: the commit ts at which rows of a table are to be told apart."""
     is_row = head(KIND) == ROW
-    is_named = head(KIND).isin(ROW, *compressed.SENTENCES, *too_large.SENTENCES)
+    is_named = head(KIND).isin(ROW, *compressed.SENTENCES, *large.SENTENCES)
     keys = [
         *by_place(),
         head(KIND).alias("kind"),

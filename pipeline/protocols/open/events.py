@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 
 from pipeline.model.columns import FAR_FUTURE
+from pipeline.model.large_rows import LOCATION
 from pipeline.model.messages import INDEX
 from pipeline.model.places import POSITION, RAW
 from pipeline.model.projection import Projection, once, through
 from pipeline.protocols import end_marker
 from pipeline.protocols.compressed import code_of, is_compressed
+from pipeline.protocols.large.codes import CLAIM_CHECK, HANDLE_KEY_ONLY
 from pipeline.protocols.layouts.head import (
     COMMIT_TS,
     DDL,
@@ -47,7 +49,6 @@ from pipeline.protocols.open.shapes import (
     shape_of,
     width_of,
 )
-from pipeline.protocols.too_large import CLAIM_CHECK, HANDLE_KEY_ONLY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -251,6 +252,7 @@ def _head() -> Column:
         key["ts"].alias(COMMIT_TS),
         number.alias(NUMBER),
         F.col("_delete").alias(DELETE),
+        F.when(key["ccl"] != "", key["ccl"]).alias(LOCATION),
     )
     return F.when(is_whole(key), described)
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pipeline.protocols import compressed, too_large
+from pipeline.protocols import compressed
+from pipeline.protocols.large import codes as large
+from pipeline.protocols.large.form import LargeEvents
 from pipeline.protocols.layouts.columns import layout_of
+from pipeline.protocols.layouts.head import COMMIT_TS, HEAD, ROW, SCHEMA, TABLE
 from pipeline.protocols.layouts.protocol import LayoutProtocol
 from pipeline.protocols.layouts.statements import read_statements
 from pipeline.protocols.open import events
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pipeline.model.columns import TableVersion
+    from pipeline.model.large_rows import LargeRows
     from pipeline.model.messages import ColumnMapping, Ddl, TableMessages
     from pipeline.protocols.layouts.routes import Group, Sort
     from pipeline.protocols.open.events import Shapes
@@ -30,7 +34,7 @@ NOT_OPEN = "OPEN_UNREADABLE"
 SENTENCES = {
     NOT_OPEN: "the record is not framed as the Open protocol frames events, or an event is not JSON as TiCDC sends it",
     **compressed.SENTENCES,
-    **too_large.SENTENCES,
+    **large.SENTENCES,
     UNREADABLE: "a value of the row is not what its column's type is, or names a member that no DDL has defined",
 }
 
@@ -55,6 +59,10 @@ class OpenProtocol(LayoutProtocol):
     def sentences(self) -> Mapping[str, str]:
         """What each code of a dead letter means."""
         return SENTENCES
+
+    def large_rows(self) -> LargeRows:
+        """See `SourceProtocol.large_rows`: a record may have several rows."""
+        return LargeEvents(HEAD, ROW, (SCHEMA, TABLE, COMMIT_TS))
 
     def taken_apart(self, raw: DataFrame) -> DataFrame:
         """A row per event of each record, and what it is.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pipeline.protocols import compressed, too_large
+from pipeline.protocols import compressed
 from pipeline.protocols.described.encoding import Codes
+from pipeline.protocols.large import codes as large
 
 UNREADABLE, VALUE_UNREADABLE = "SIMPLE_UNREADABLE", "SIMPLE_VALUE_UNREADABLE"
 CODES = Codes(
@@ -12,7 +13,7 @@ CODES = Codes(
     {
         UNREADABLE: "the message is none that TiCDC's Simple protocol has: truncated, damaged, or of another protocol",
         **compressed.SENTENCES,
-        **too_large.SENTENCES,
+        **large.SENTENCES,
         VALUE_UNREADABLE: "a value of the row is not what its column's type says, or the row is not there",
     },
 )

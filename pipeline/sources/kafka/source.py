@@ -17,6 +17,7 @@ from pipeline.sources.kafka.backlog import KafkaBacklog
 from pipeline.sources.kafka.cluster import OUTAGE, Cluster
 from pipeline.sources.kafka.offsets import KafkaState
 from pipeline.sources.kafka.reader import stream_options
+from pipeline.sources.large_rows import completion_of
 from pipeline.sources.source import Committed, Resumed, Taken
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class KafkaSource:
 
     def __init__(self, spark: SparkSession, settings: Settings) -> None:
         self._spark, self._settings = spark, settings
+        self.completion = completion_of(settings.source)
         self._hasty = Cluster(spark, settings)
         self._patient = self._hasty.within(OUTAGE)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pipeline.errors import EnvironmentFault
 from pipeline.model.frontier import commit_ts_of
 from pipeline.model.places import FILES, Partition, position_in_files
+from pipeline.protocols.large.completion import Completion
 from pipeline.sources.source import Planned, Resumed, Stream, Taken
 from pipeline.sources.storage.batches import COMPLETE, BatchPlans
 from pipeline.sources.storage.feed import StorageFeed
@@ -49,6 +50,7 @@ class StorageSource:
         self._spark, self._settings = spark, settings
         self._store = store_of(settings.source)
         self._lines = lines_of(settings)
+        self.completion = Completion()  # a file has rows of any size
         self._plans: BatchPlans | None = None
         self.columns = self._lines.columns
 

@@ -11,16 +11,23 @@ from pipeline.sources.storage.bucket import BucketStore
 from pipeline.sources.storage.store import ArrowStore, FolderStore
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pipeline.settings.sections import SourceSection
     from pipeline.sources.storage.store import Store
 
 
 def store_of(source: SourceSection) -> Store:
     """The store that `source.path` names. It is asked for nothing yet."""
-    scheme, separator, rest = source.place.partition("://")
+    return store_at(source.place, source.options)
+
+
+def store_at(place: str, options: Mapping[str, str]) -> Store:
+    """The store at a folder or URL. `options`: how to reach a bucket."""
+    scheme, separator, rest = place.partition("://")
     if not separator:
         return FolderStore(Path(scheme))
     if scheme != "s3":
-        return ArrowStore(*FileSystem.from_uri(source.place))
+        return ArrowStore(*FileSystem.from_uri(place))
     bucket, _, prefix = rest.partition("/")
-    return BucketStore(bucket, f"{prefix}/" if prefix else "", source.options)
+    return BucketStore(bucket, f"{prefix}/" if prefix else "", options)

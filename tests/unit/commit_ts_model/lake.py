@@ -39,7 +39,7 @@ from pipeline.model.messages import (
 )
 from pipeline.model.names import TableName
 from pipeline.operations import release, superseded
-from pipeline.protocols.too_large import HANDLE_KEY_ONLY
+from pipeline.protocols.large.codes import HANDLE_KEY_ONLY
 from pipeline.warehouse import advance, keys, partitions, publisher, removals
 from pipeline.warehouse.descriptions import Descriptions, from_row, known_as
 from pipeline.warehouse.pairs import backfills_of
