@@ -2,6 +2,8 @@
 
 import json
 import random
+from contextlib import ExitStack
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -12,10 +14,12 @@ from spark.open_events import Memory, framed, protocol, raw_frame, record
 from pipeline.model.names import TableName
 from pipeline.protocols.canal.protocol import CanalProtocol
 from pipeline.protocols.compressed import LZ4, MESSAGE_COMPRESSED, MOST_BYTES, SNAPPY, codec_of, is_compressed
+from pipeline.protocols.large.completion import Completion
 from pipeline.protocols.reading import prepared_and_read
 from pipeline.protocols.simple import simple_protocol
 
 pytestmark = pytest.mark.spark
+read_all = partial(prepared_and_read, completion=Completion(), resources=ExitStack())
 
 ROW = '{"u":{"id":{"t":3,"h":true,"f":11,"v":1},"t":{"t":15,"f":64,"v":"x"}}}'
 KEY = '{"ts":450000000000000001,"scm":"s","tbl":"a","t":%d}'
@@ -81,7 +85,7 @@ def test_compressed_messages_are_what_they_were(spark, name, codec):
     frame = raw_frame(spark, [(None, value) for value in packed_values])
     told = made()
     assert told.read(told.prepare(frame)).packed
-    prepared, found = prepared_and_read(told, frame)
+    prepared, found = read_all(told, frame)
     assert not found.packed
     assert found.refused == ()
     assert rows_of(prepared) == rows_of(made().prepare(plain))
@@ -113,7 +117,7 @@ def test_what_cannot_be_unpacked_keeps_its_bytes_and_has_a_code(spark):
     ]  # fmt: skip
     frame = raw_frame(spark, [(None, value), *((None, one) for one, _ in cases)])
     told = CanalProtocol("UTC", {}, Memory())
-    prepared, found = prepared_and_read(told, frame)
+    prepared, found = read_all(told, frame)
     assert {one.code: one.rows for one in found.refused} == {"MESSAGE_TOO_LARGE": 2, "MESSAGE_COMPRESSED": 3}
     kept = {bytes(row.value) for one in found.refused for row in prepared.where(one.where).collect()}
     assert kept == {one for one, _ in cases}
@@ -129,7 +133,7 @@ def test_rows_and_statements_of_open_are_unpacked_and_watermarks_are_read(spark,
     messages += [(key, framed([packed(codec, statement.encode())])), record(('{"ts":450000000000000009,"t":3}', ""))]
     told = protocol(Memory())
     frame = raw_frame(spark, messages)
-    prepared, found = prepared_and_read(told, frame)
+    prepared, found = read_all(told, frame)
     assert found.refused == ()
     assert [one.sql for one in found.ddl] == ["ALTER TABLE `s`.`a` ADD COLUMN `t` VARCHAR(9)"]
     assert set(found.watermarks.values()) == {450000000000000009}
@@ -142,7 +146,7 @@ def test_plain_compressed_and_damaged_rows_of_one_record_are_told_apart(spark):
     key, _ = record(*[(KEY % 1, ROW)] * 3)
     values = [ROW.encode(), packed(LZ4, ROW.encode()), packed(LZ4, ROW.encode())[:-3]]
     told = protocol(Memory())
-    _, found = prepared_and_read(told, raw_frame(spark, [(key, framed(values))]))
+    _, found = read_all(told, raw_frame(spark, [(key, framed(values))]))
     assert [(table.table, table.rows) for table in found.tables] == [(TableName("s", "a"), 2)]
     (refused,) = found.refused
     assert (refused.code, refused.rows, [*refused.tables]) == (MESSAGE_COMPRESSED, 1, [TableName("s", "a")])
