@@ -27,6 +27,7 @@ STEPS = (
     "truncated",
     "partitions-removed",
     "keys-deleted",
+    "linked",
     "staged",
     "published",
     "pending-held",

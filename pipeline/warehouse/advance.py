@@ -19,6 +19,7 @@ from pipeline.model import change
 from pipeline.model.change import Op
 from pipeline.model.messages import EVER
 from pipeline.warehouse import multiset
+from pipeline.warehouse.clone.publish import Within
 from pipeline.warehouse.keys import LAST, ORDER, PLACE, SOURCE, Key, Keys, as_it_was, placed
 from pipeline.warehouse.pairs import TablePair, backfills_of
 from pipeline.warehouse.publisher import FEW_ROWS, Published, Publisher, at_places, at_winners, facts_of, keys_of
@@ -186,16 +187,23 @@ def advance(  # noqa: PLR0913 - the session, what, how far, how
     gone = max((removal.at for removal in removals), default=table.by_commit_ts.removed_done)
     summary = CUT.entry(until) | LATE_SHOWN.entry(shown) | REMOVED.entry(gone)
 
+    path = segments(table.layout, cut, until, removals)
+    if passed is not None:
+        summary |= APPLIED.entry(passed)
+
     def staged() -> Published:
+        if fresh and not (late or due_backfills or truncated or removals or afresh) and _is_plain(table, path, fresh):
+            changed = publisher.by_clone([append.snapshot for append in fresh], summary, Within(cut, until))
+            if changed is not None:
+                return Published(changed, 0, publisher.current.head())
         publisher.begin(due_backfills, afresh=afresh, truncated=truncated)
-        path = segments(table.layout, cut, until, removals)
         keyed = sent = None
         if any(segment.handle for segment in path):
             keyed = _everything(publisher) if afresh else _rows(publisher, fresh, late, cut)
         if any(not segment.handle for segment in path) and (fresh or late or afresh):
             sent = _sent(publisher, news, afresh=afresh)
         keys = sum(_bring(publisher, segment, keyed if segment.handle else sent, few=few) for segment in path)
-        publisher.show(summary if passed is None else summary | APPLIED.entry(passed))
+        publisher.show(summary)
         return Published(keys, 0, publisher.current.head())
 
     done = publisher.carry_out(staged)
@@ -203,6 +211,12 @@ def advance(  # noqa: PLR0913 - the session, what, how far, how
     over_time = table.by_commit_ts
     over_time.cut, over_time.late_shown, over_time.removed_done = until, shown, gone
     return done
+
+
+def _is_plain(table: TablePair, path: Sequence[Segment], fresh: Sequence[_Append]) -> bool:
+    """Whether all changes have today's key, and each append is one of which the files are known."""
+    whole = all(append.parent is not None or table.changes.is_first(append.snapshot) for append in fresh)
+    return whole and len(path) == 1 and path[0].handle == table.layout.handle
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,19 @@ class _ByOffset:
             return [replace(self._appended(None, head), several=True)]
         return self._appends(None)
 
+    def cloned(self, head: int) -> Published | None:
+        """Show what is new by its own files; None where that cannot be."""
+        changes, publisher = self.table.changes, self.publisher
+        since = changes.appends_since(self.table.applied)
+        if any(parent is None and not changes.is_first(snapshot) for parent, snapshot in since):
+            return None  # what the changes table had before has expired
+        appends = [snapshot for parent, snapshot in since if parent is None or changes.added_rows(snapshot)]
+        keys = publisher.carry_out(lambda: publisher.by_clone(appends, APPLIED.entry(head)))
+        if keys is None:
+            return None
+        self.table.applied = head
+        return Published(keys, 0, publisher.current.head())
+
     def bring(self, news: Sequence[Append]) -> list[Published]:
         """Apply appends. They are read again, one by one, if a key has changes in several partitions of `several`."""
         done = [self.apply(append) for append in news]
@@ -182,9 +195,13 @@ def publish(  # noqa: PLR0913 - the session, what, how, and two ways of doing it
     publisher = Publisher(spark, table, table.current, timezone, operation, step)
     work = _ByOffset(publisher, arrivals)
     head = table.changes.head()
-    news = work.everything(head) if afresh else work.news(head)
     due_backfills = [] if afresh else publisher.due_backfills()
     truncated = table.by_offset.truncated_at > table.by_offset.truncated_done
+    if head is not None and head != table.applied and not (due_backfills or truncated or afresh):
+        cloned = work.cloned(head)
+        if cloned is not None:
+            return cloned
+    news = work.everything(head) if afresh else work.news(head)
     if not (news or due_backfills or truncated or afresh):
         return Published()
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from threading import Lock
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from py4j.java_gateway import is_instance_of
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pipeline.warehouse.state import StateKey
 
 T = TypeVar("T")
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 MAIN = "main"
 MAIN_MOVED = "MAIN_MOVED"
@@ -101,6 +103,28 @@ class Catalog:
         builder = builder.withLocation(as_url(location)).withProperties(self._map(properties))
         return Table(name, builder.create(), self)
 
+    def create_like(
+        self,
+        name: WarehouseName,
+        columns: Sequence[tuple[str, str]],
+        kept: Sequence[str],
+        location: str,
+        properties: Mapping[str, str],
+    ) -> Table:
+        """A new table of the columns `kept`, in this order, with the field ids that one of all `columns` would have."""
+        self._ensure(name.namespace)
+        builder = self._java.buildTable(self._identifier(name), self._schema(columns))
+        transaction = builder.withLocation(as_url(location)).withProperties(self._map(properties)).createTransaction()
+        update = transaction.updateSchema()
+        for column, _ in columns:
+            if column not in kept:
+                update = update.deleteColumn(column)
+        for column in reversed(kept):
+            update = update.moveFirst(column)
+        update.commit()
+        transaction.commitTransaction()
+        return Table(name, self._java.loadTable(self._identifier(name)), self)
+
     def rename(self, name: WarehouseName, to: WarehouseName) -> None:
         """Give a table another name; its files stay where they are."""
         self._ensure(to.namespace)
@@ -140,12 +164,24 @@ class Catalog:
         parsed: dict[str, Any] = json.loads(self._schemas.toJson(schema))
         return parsed
 
-    def commit_schema(self, operations: Any, schema: str) -> None:
-        """Make a schema (JSON) the current one of the table that these TableOperations (Java) are of."""
+    def commit_schema(
+        self, operations: Any, schema: str, last_column_id: int = 0, properties: Mapping[str, str] = _NOTHING
+    ) -> None:
+        """Make a schema (JSON) the current one of the table that these TableOperations (Java) are of.
+
+        `last_column_id`: field ids up to here count as given. `properties` are set in the same commit.
+        """
         base = operations.current()
         builder = self._jvm.org.apache.iceberg.TableMetadata.buildFrom(base)
-        builder = builder.setCurrentSchema(self._schemas.fromJson(schema), base.lastColumnId())
+        last = max(last_column_id, base.lastColumnId())
+        builder = builder.setCurrentSchema(self._schemas.fromJson(schema), last)
+        if properties:
+            builder = builder.setProperties(self._map(properties))
         operations.commit(base, builder.build())
+
+    def with_main(self, base: Any, snapshot: Any) -> Any:
+        """Metadata of a table (Java) whose main shows a snapshot that these have not got."""
+        return self._jvm.org.apache.iceberg.TableMetadata.buildFrom(base).setBranchSnapshot(snapshot, MAIN).build()
 
     def snapshots_of_main(self, java_table: Any) -> Any:
         """The ids of main's snapshots, newest first, as far as they are there: a list of Java's."""
@@ -155,6 +191,11 @@ class Catalog:
         """Whether the store of a table's files lists them by itself (S3FileIO and its like)."""
         gateway = cast("Any", self._spark.sparkContext)._gateway
         return bool(is_instance_of(gateway, java_table.io(), "org.apache.iceberg.io.SupportsPrefixOperations"))
+
+    @property
+    def jvm(self) -> Any:
+        """The JVM that it lives in."""
+        return self._jvm
 
     def is_refusal(self, error: Py4JJavaError) -> bool:
         """Whether an error says that a commit was not made, since another one came before it."""
@@ -204,6 +245,21 @@ class Table:
         self._java = java
         self._catalog = catalog
         self._schema: Mapping[str, Any] = {}
+
+    @property
+    def java(self) -> Any:
+        """Iceberg's own object, for those who work with its files (`clone`)."""
+        return self._java
+
+    @property
+    def jvm(self) -> Any:
+        """The JVM that it lives in."""
+        return self._catalog.jvm
+
+    @property
+    def last_column_id(self) -> int:
+        """The greatest field id that it has given."""
+        return int(self._java.operations().current().lastColumnId())
 
     @property
     def location(self) -> str:
@@ -403,6 +459,25 @@ class Table:
         setting.commit()
         transaction.commitTransaction()
 
+    def evolve_as(
+        self, change: SchemaChange, ids: Mapping[str, int], last_column_id: int, properties: Mapping[str, str]
+    ) -> None:
+        """As `evolve`, and the columns that come get these field ids."""
+        renamed, widened = dict(change.rename), dict(change.widen)
+        fields = [dict(field) for field in self.schema()["fields"] if field["name"] not in change.drop]
+        for field in fields:
+            field["name"] = renamed.get(field["name"], field["name"])
+            if field["name"] in widened:
+                field["type"] = str(self._catalog.iceberg_type(widened[field["name"]]))
+        added = [
+            {"id": ids[name], "name": name, "required": False, "type": str(self._catalog.iceberg_type(kind))}
+            for name, kind in change.add
+        ]
+        schema = {**self.schema(), "fields": [*fields, *added]}
+        self.refresh()
+        self._catalog.commit_schema(self._java.operations(), json.dumps(schema), last_column_id, properties)
+        self.refresh()
+
     def ensure(self, parent: str, column: str, kind: str) -> None:
         """Add a column to a struct column that has not got it, or to the table; not where the struct column is gone."""
         schema = self._java.schema()
@@ -441,9 +516,29 @@ class Table:
         except IllegalArgumentException as error:  # not after main any more: PySpark has made it out of Java's
             raise self._moved(str(error)) from error
         except Py4JJavaError as error:  # of another kind: the commit may have been made, or not
-            if not self._catalog.is_refusal(error):
-                raise
-            raise self._moved(str(error.java_exception.getMessage())) from error
+            raise self._refused(error) or error from error
+
+    def show(self, snapshot: Any, head: int | None) -> None:
+        """Let main show a snapshot that was made and not committed, as the child of the snapshot `head`.
+
+        Raises `BatchFailed` (`MAIN_MOVED`) where it is another one's child, or where main has gone on.
+        """
+        parent = snapshot.parentId()
+        if (None if parent is None else int(parent)) != head:
+            raise self._moved("it has gone on")
+        operations = self._java.operations()
+        base = operations.current()
+        try:
+            operations.commit(base, self._catalog.with_main(base, snapshot))
+        except Py4JJavaError as error:  # of another kind: the commit may have been made, or not
+            raise self._refused(error) or error from error
+        self.refresh()
+
+    def _refused(self, error: Py4JJavaError) -> BatchFailed | None:
+        """What an error of a commit means that was not made; None where it may have been made."""
+        if not self._catalog.is_refusal(error):
+            return None
+        return self._moved(str(error.java_exception.getMessage()))
 
     def _moved(self, why: str) -> BatchFailed:
         return BatchFailed(MAIN_MOVED, f"{self.name}: {why}", "another writer is at work")

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pipeline.model.places import PartitionId
+    from pipeline.warehouse.clone.live_files import LiveFiles
     from pipeline.warehouse.iceberg import Catalog, Table
     from pipeline.warehouse.layout import Column
 
@@ -125,6 +126,8 @@ class TablePair:
     not_ours: tuple[str, ...] = ()
     """Columns of users in the changes table: new rows are NULL there."""
     not_ours_in_current: tuple[str, ...] = ()
+    live_files: LiveFiles | None = None
+    """The current table's data files, once `clone` has looked at them."""
     looked_at: tuple[object, ...] = ()
     """Schemas and layout that were compared last (`warehouse.altered`)."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql import functions as F
 
@@ -13,21 +13,27 @@ from pipeline.model import change
 from pipeline.model.change import Op
 from pipeline.model.messages import EVER
 from pipeline.model.names import quoted
+from pipeline.observe.logs import get_logger
+from pipeline.warehouse.clone.keys import CannotClone
+from pipeline.warehouse.clone.publish import can_clone, clone
 from pipeline.warehouse.iceberg import MAIN_MOVED
 from pipeline.warehouse.keys import LAST, PLACE, SOURCE, Key, Keys, survive
 from pipeline.warehouse.pairs import STAGE, backfills_of
 from pipeline.warehouse.shape import DueBackfill, backfill, current_shape
-from pipeline.warehouse.state import BACKFILLED, OPERATION, TRUNCATED
+from pipeline.warehouse.state import BACKFILLED, BY_CLONE, OPERATION, TRUNCATED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from pipeline.warehouse.clone.publish import Within
     from pipeline.warehouse.iceberg import Table
     from pipeline.warehouse.layout import Layout
     from pipeline.warehouse.pairs import TablePair
 
+T = TypeVar("T")
+_log = get_logger(__name__)
 BROADCAST_KEYS = 2_000_000
 FEW_ROWS = 200
 """Up to so many appended rows, keys and places go through the driver as literals: no shuffle, no join."""
@@ -94,7 +100,7 @@ class Publisher:
                 missing[column.id] = DueBackfill(column, max(0, number - 1), default_due=number == 0)
         return list(missing.values())
 
-    def carry_out(self, publish: Callable[[], Published]) -> Published:
+    def carry_out(self, publish: Callable[[], T]) -> T:
         """Do everything from `begin` to `show`. Do it once more, from the new main, if another commit has moved main.
 
         Raises `BatchFailed` (`MAIN_MOVED`) if main moves again, or if another pipeline has published: then this one's
@@ -178,14 +184,36 @@ class Publisher:
 
     def show(self, summary: Mapping[str, str]) -> None:
         """Let readers have it. `summary`: what the snapshot says of itself besides."""
-        backfilled = frozenset(backfills_of(self.table.layout))
-        truncated = TRUNCATED.entry(self.table.by_offset.truncated_at)
-        own = BACKFILLED.entry(backfilled) | truncated | OPERATION.entry(self.operation)
-        self.current.mark({**own, **summary}, self.branch)
+        self.current.mark(self._says({**BY_CLONE.entry(False), **summary}), self.branch)
         self.step("staged")
         self.current.publish(self.branch)
         self.step("published")
-        self.table.backfilled, self.table.by_offset.truncated_done = backfilled, self.table.by_offset.truncated_at
+        self._has_shown()
+
+    def by_clone(self, appends: Sequence[int], summary: Mapping[str, str], within: Within | None = None) -> int | None:
+        """Show appends by their own files (`clone`), in one commit; how many keys have changed.
+
+        None where that cannot be: nothing was shown then. The arguments are those of `clone` and of `show`.
+        """
+        if not appends or not can_clone(self.table):
+            return None
+        try:
+            marks = self._says({**BY_CLONE.entry(True), **summary})
+            keys = clone(self.table, self.current, appends, marks, self.step, within)
+        except CannotClone as why:
+            _log.debug("%s is published by merging: %s", self.table.source, why)
+            return None
+        self._has_shown()
+        return keys
+
+    def _says(self, summary: Mapping[str, str]) -> dict[str, str]:
+        backfilled = BACKFILLED.entry(frozenset(backfills_of(self.table.layout)))
+        truncated = TRUNCATED.entry(self.table.by_offset.truncated_at)
+        return {**backfilled, **truncated, **OPERATION.entry(self.operation), **summary}
+
+    def _has_shown(self) -> None:
+        self.table.backfilled = frozenset(backfills_of(self.table.layout))
+        self.table.by_offset.truncated_done = self.table.by_offset.truncated_at
 
 
 def at_places(places: Iterable[tuple[int, int]]) -> str:

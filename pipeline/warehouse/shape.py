@@ -7,6 +7,7 @@ the column that was forked; a row of a newer version shows NULL in a dropped col
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -48,6 +49,17 @@ def current_shape(layout: Layout, timezone: str, seen: Sequence[SchemaId] | None
         if value.lost is not None:
             lost[column.name] = value.lost
     return Shape(columns, with_lost(F.col(change.UNREPRESENTABLE), lost))
+
+
+@lru_cache(maxsize=1024)
+def is_plain(layout: Layout, seen: frozenset[SchemaId], *, key: bool = False) -> bool:
+    """Whether a changes row is its current row as it stands, but for the envelope.
+
+    `seen`: the version ids of these rows. `key`: whether only the columns of the key matter.
+    """
+    versions = [v for v in layout.versions if v.version in seen]
+    pairs = [(column, version) for column in (layout.key if key else layout.current) for version in versions]
+    return len(versions) == len(seen) and not any(_origin(layout, *pair, "UTC")[0] for pair in pairs)
 
 
 def dead_in(layout: Layout, version: Version) -> frozenset[str]:

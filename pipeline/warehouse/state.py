@@ -189,6 +189,10 @@ OPERATION = _key(
     "ticdc.operation", Where.SNAPSHOT, TEXT.described("`batch<n>`, `release<n>`, …"),
     "which operation has committed the snapshot, so that a second try finds it",
 )  # fmt: skip
+BY_CLONE = _key(
+    "ticdc.by-clone", Where.CURRENT_SNAPSHOT, stored.FLAG,
+    "whether the files of the changes table were linked, or their rows written once more",
+)  # fmt: skip
 TIMES = _key(
     "ticdc.times",
     Where.CHANGES_SNAPSHOT,

@@ -25,6 +25,7 @@ from pipeline.model.names import (
     slug,
     stored_table,
 )
+from pipeline.warehouse.clone.aligned import SHARED, evolve_current
 from pipeline.warehouse.iceberg import SchemaChange
 from pipeline.warehouse.pairs import (
     STAGE,
@@ -59,7 +60,7 @@ from pipeline.warehouse.state import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pipeline.model.columns import CommitTs
     from pipeline.warehouse.iceberg import Catalog, Table
@@ -208,12 +209,12 @@ class Tables:
         name = stored_table(source, self._namespace)
         self._clear_dropped(name)
         own = {**_named(source), **LAYOUT.entry(layout), **CREATED.entry(created_at)}
-        current = self._new_current(name, layout, own) if self._with_current else None
         of_source = [(c.name, c.type) for c in layout.columns]
         columns = [*change.ENVELOPE.items(), *of_source]
         if layout.before:
             fields = ", ".join(f"{quoted(name)}: {kind}" for name, kind in (*of_source, _LOST_BEFORE))
             columns.append((change.BEFORE, f"struct<{fields}>"))
+        current = self._new_current(name, layout, columns, own) if self._with_current else None
         properties = {**own, **written_state(State.LIVE), **noted, **ROLE.entry("changes")}
         changes = self._made(name.changes, columns, properties)
         table = TablePair(source, name, changes, current, layout)
@@ -225,15 +226,22 @@ class Tables:
         self._tables[table.uuid] = table
         return table
 
-    def _new_current(self, name: WarehouseName, layout: Layout, own: dict[str, str]) -> Table:
-        columns = [(c.name, c.type) for c in layout.current]
-        envelope = [(n, change.ENVELOPE[n]) for n in (change.COMMIT_TS, change.UNREPRESENTABLE)]
-        return self._made(name, [*columns, *envelope], {**own, **ROLE.entry("current")})
+    def _new_current(
+        self, name: WarehouseName, layout: Layout, columns: Sequence[tuple[str, str]], own: Mapping[str, str]
+    ) -> Table:
+        """`columns`: those of the changes table."""
+        kept = [*(column.name for column in layout.current), *SHARED]
+        location, properties = self._own(name, {**own, **ROLE.entry("current")})
+        return self.catalog.create_like(name, columns, kept, location, properties)
 
-    def _made(self, name: WarehouseName, columns: list[tuple[str, str]], own: dict[str, str]) -> Table:
+    def _made(self, name: WarehouseName, columns: Sequence[tuple[str, str]], own: Mapping[str, str]) -> Table:
+        location, properties = self._own(name, own)
+        return self.catalog.create(name, columns, location, properties)
+
+    def _own(self, name: WarehouseName, own: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+        """Where a new table lies, and its properties."""
         self._clear_left_over(name)
-        location = f"{self._data}/{slug(name.name)}-{uuid.uuid4()}"
-        return self.catalog.create(name, columns, location, {**PROPERTIES, **own, **NAME.entry(name)})
+        return f"{self._data}/{slug(name.name)}-{uuid.uuid4()}", {**PROPERTIES, **own, **NAME.entry(name)}
 
     def _clear_left_over(self, name: WarehouseName) -> None:
         """Drop a table that a crash left alone: it came between the two of a pair, before any row."""
@@ -416,16 +424,17 @@ class Tables:
         if layout == table.layout:
             return
         own = LAYOUT.entry(layout)
-        if table.current is not None:
-            held = LAYOUT.required(table.current.properties)
-            table.current.evolve(schema_change(held.current, layout.current, layout), own)
         if layout.before and not table.layout.before:
             kept = ", ".join(f"{quoted(c.name)}: {c.type}" for c in table.layout.columns)
             lost, kind = _LOST_BEFORE
             table.changes.ensure("", change.BEFORE, f"struct<{', '.join(filter(None, (kept, f'{lost}: {kind}')))}>")
-        evolved = schema_change(table.layout.columns, layout.columns, layout)
         also_in = change.BEFORE if layout.before else ""
-        table.changes.evolve(replace(evolved, also_in=also_in), {**own, **noted})
+        evolved = replace(schema_change(table.layout.columns, layout.columns, layout), also_in=also_in)
+        if table.current is not None:
+            held = LAYOUT.required(table.current.properties)
+            of_current = schema_change(held.current, layout.current, layout)
+            evolve_current(table.current, table.changes, of_current, evolved, own)
+        table.changes.evolve(evolved, {**own, **noted})
         table.layout, table.unshown = layout, True
 
 

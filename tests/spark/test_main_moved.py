@@ -11,13 +11,13 @@ pytestmark = pytest.mark.spark
 
 
 class Meddler:
-    """Told of the steps of a publish, it commits to main behind each `staged`, so many times."""
+    """Told of the steps of a publish, it commits to main before each becomes visible, so many times."""
 
     def __init__(self, stream, times, **summary):
         self.table, self.left, self.summary = stream.table.current, times, summary
 
     def __call__(self, name):
-        if name == "staged" and self.left:
+        if name in ("linked", "staged") and self.left:
             self.left -= 1
             self.table.mark(self.summary, "main")
 
@@ -54,19 +54,21 @@ def test_fails_at_once_where_another_pipeline_has_published(warehouse):
     [TimeoutError("the catalog's answer was lost"), BatchFailed(MAIN_MOVED, "another has gone on behind it", "")],
     ids=["nobody knows", "another came behind it"],
 )
-def test_what_was_published_is_not_staged_again(warehouse, monkeypatch, error):
-    stream = Stream(warehouse, ["bigint"])
-    stream.take(("insert", 1, 1))
-    true, tries = Table.publish, []
+@pytest.mark.parametrize(("way", "kind", "number"), [("show", "bigint", 1), ("publish", "narrow", 101)])
+def test_what_was_published_is_not_staged_again(warehouse, monkeypatch, error, way, kind, number):
+    """By links, and by merging, since a key is one that its column cannot hold."""
+    stream = Stream(warehouse, [kind])
+    stream.take(("insert", number, 1))
+    true, tries = getattr(Table, way), []
 
-    def fails(self, branch):
-        true(self, branch)
-        tries.append(branch)
+    def fails(self, *shown):
+        true(self, *shown)
+        tries.append(shown)
         raise error
 
-    monkeypatch.setattr(Table, "publish", fails)
+    monkeypatch.setattr(Table, way, fails)
     with pytest.raises(type(error)) as failed:
-        stream.take(("insert", 2, 2))
+        stream.take(("insert", number + 1, 2))
     assert failed.value is error
     assert len(tries) == 1
-    assert stream.rows() == stream.wanted({1: 1, 2: 2})
+    assert stream.rows() == stream.wanted({number: 1, number + 1: 2})

@@ -1,0 +1,171 @@
+"""The files of Iceberg's tables, and the commit that shows some and deletes rows of others (Iceberg's Java API)."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.warehouse.clone.keys import CannotClone
+from pipeline.warehouse.locations import as_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from pipeline.warehouse.clone.keys import Numbers
+    from pipeline.warehouse.iceberg import Table
+
+_PATH_ID, _POSITION_ID = 2147483546, 2147483545
+"""Field ids that Iceberg's spec has for files of position deletes."""
+_PARQUET, _POSITIONS = "PARQUET", "POSITION_DELETES"
+
+
+class AddedFile(NamedTuple):
+    """A data file of an append: where it is on this machine, how many rows it has, and Iceberg's own description."""
+
+    path: Path
+    rows: int
+    java: Any
+
+
+class ScannedFile(NamedTuple):
+    """A data file that a table shows."""
+
+    location: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What a table shows: data files, and files of position deletes by their locations."""
+
+    files: Sequence[ScannedFile]
+    deletes: frozenset[str]
+
+
+def local(location: str) -> Path:
+    """A place on this machine. Raises `CannotClone` for a store's."""
+    path = as_path(location)
+    if path is None:
+        raise CannotClone("the files lie in a store")
+    return path
+
+
+def folder_of(table: Table) -> str:
+    """Where a table's data files lie, as its metadata names them."""
+    return f"{table.location.rstrip('/')}/data"
+
+
+def added_by(table: Table, snapshot_id: int) -> Iterator[AddedFile]:
+    """The data files that an append has added. Raises `CannotClone` for any that is no plain Parquet file."""
+    for file in table.java.snapshot(snapshot_id).addedDataFiles(table.java.io()):
+        _check_plain(file, _PARQUET)
+        yield AddedFile(local(file.location()), int(file.recordCount()), file)
+
+
+def scanned(table: Table) -> Scanned:
+    """What main shows. Raises `CannotClone` where rows are deleted in another way than by files of positions."""
+    files: list[ScannedFile] = []
+    deletes: set[str] = set()
+    tasks = table.java.newScan().planFiles()
+    try:
+        iterator = tasks.iterator()
+        while iterator.hasNext():
+            task = iterator.next()
+            file = task.file()
+            _check_plain(file, _PARQUET)
+            files.append(ScannedFile(str(file.location()), int(file.recordCount())))
+            for delete in task.deletes():
+                if delete.content().toString() != _POSITIONS or delete.format().toString() != _PARQUET:
+                    raise CannotClone("rows are deleted in another way")
+                deletes.add(str(delete.location()))
+    finally:
+        tasks.close()
+    return Scanned(files, frozenset(deletes))
+
+
+def _check_plain(file: Any, form: str) -> None:
+    if file.format().toString() != form or file.specId() or file.sortOrderId():
+        raise CannotClone("a file is partitioned, sorted or no Parquet")
+
+
+class Delta:
+    """What one commit is to show and to delete.
+
+    Links get the name of their file and `suffix`, so that a second try finds them again. A file that is linked twice,
+    for rows whose time comes later, needs another one.
+    """
+
+    def __init__(self, table: Table, suffix: str) -> None:
+        self._table = table
+        self._folder, self._suffix = folder_of(table), suffix
+        self._links: list[tuple[AddedFile, str]] = []
+        self._deleted: dict[str, Numbers] = {}
+
+    def link(self, file: AddedFile) -> str:
+        """Let the file be one of the table, too, under another path; gives the location."""
+        location = f"{self._folder}/{file.path.stem}{self._suffix}{file.path.suffix}"
+        path = local(location)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):  # a try that died has made it
+            os.link(file.path, path)
+        self._links.append((file, location))
+        return location
+
+    def delete(self, location: str, rows: Numbers) -> None:
+        """Delete these rows of a data file."""
+        if len(rows):
+            self._deleted[location] = rows
+
+    def commit(self, summary: Mapping[str, str], head: int | None) -> None:
+        """Commit as the child of the snapshot `head` of main.
+
+        Raises `BatchFailed` (`MAIN_MOVED`) where main has gone on, be it with an empty commit: Iceberg by itself would
+        commit on top of anything that touches none of these files.
+        """
+        jvm, java = self._table.jvm, self._table.java
+        delta = java.newRowDelta()
+        for file, location in self._links:
+            builder = jvm.org.apache.iceberg.DataFiles.builder(java.spec()).copy(file.java)
+            delta = delta.addRows(builder.withPath(location).build())
+        if self._deleted:
+            delta = delta.addDeletes(self._delete_file())
+        for key, value in summary.items():
+            delta = delta.set(key, value)
+        self._table.show(delta.apply(), head)
+
+    def _delete_file(self) -> Any:
+        """A file of position deletes, with the metrics that readers look at."""
+        jvm, java = self._table.jvm, self._table.java
+        location = f"{self._folder}/{uuid.uuid4()}-deletes.parquet"
+        path = local(location)
+        _write_deletes(path, self._deleted)
+        metrics_config = jvm.org.apache.iceberg.MetricsConfig.forPositionDelete(java)
+        input_file = java.io().newInputFile(location)
+        metrics = jvm.org.apache.iceberg.parquet.ParquetUtil.fileMetrics(input_file, metrics_config)
+        builder = jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(java.spec()).ofPositionDeletes()
+        builder = builder.withPath(location).withFormat(jvm.org.apache.iceberg.FileFormat.PARQUET)
+        return builder.withFileSizeInBytes(path.stat().st_size).withMetrics(metrics).build()
+
+
+def _write_deletes(path: Path, deleted: Mapping[str, Numbers]) -> None:
+    """In the order that the spec asks for: by data file, then by row."""
+    locations = sorted(deleted)
+    rows = [np.sort(deleted[location]) for location in locations]
+    codes = np.repeat(np.arange(len(locations), dtype=np.int32), [len(of_file) for of_file in rows])
+    names = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(locations, pa.string()))
+    schema = pa.schema([_required("file_path", pa.string(), _PATH_ID), _required("pos", pa.int64(), _POSITION_ID)])
+    table = pa.table([names.cast(pa.string()), pa.array(np.concatenate(rows))], schema=schema)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, path, compression="zstd", store_schema=False)
+
+
+def _required(name: str, kind: pa.DataType, field_id: int) -> pa.Field:
+    return pa.field(name, kind, nullable=False, metadata={"PARQUET:field_id": str(field_id)})

@@ -1,0 +1,110 @@
+"""Columns of Iceberg's data files by their field ids: names may have changed since a file was written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_FIELD_ID = b"PARQUET:field_id"
+
+
+class RowGroup(NamedTuple):
+    """Rows of a file from `start` on, and what its first wanted column lies between; None where that is not known."""
+
+    start: int
+    rows: int
+    low: Any
+    high: Any
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """One open file."""
+
+    file: pq.ParquetFile
+    paths: dict[int, str]
+    """By field id, where a column is in the file's schema."""
+
+    @classmethod
+    def at(cls, path: str) -> OpenFile:
+        """The file at a path of this machine."""
+        file = pq.ParquetFile(path, memory_map=True)
+        return cls(file, dict(_paths(file.schema_arrow, "")))
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return int(self.file.metadata.num_rows)
+
+    def groups(self, field_id: int) -> list[RowGroup]:
+        """Its row groups, with the bounds of a column."""
+        metadata, start = self.file.metadata, 0
+        number = self._leaf(field_id)
+        groups: list[RowGroup] = []
+        for index in range(metadata.num_row_groups):
+            group = metadata.row_group(index)
+            low, high = (None, None) if number is None else _bounds(group.column(number))
+            groups.append(RowGroup(start, group.num_rows, low, high))
+            start += group.num_rows
+        return groups
+
+    def read(self, field_ids: Sequence[int], groups: Sequence[int] | None = None) -> list[pa.ChunkedArray]:
+        """These columns, of all row groups or of some; of one that the file has not got, NULLs. Texts are bytes.
+
+        A column within a struct is NULL where the struct is.
+        """
+        paths = [self.paths[field_id] for field_id in field_ids if field_id in self.paths]
+        wanted = range(self.file.num_row_groups) if groups is None else groups
+        table = self.file.read_row_groups(list(wanted), columns=paths)
+        return [_column(table, self.paths.get(field_id)) for field_id in field_ids]
+
+    def _leaf(self, field_id: int) -> int | None:
+        schema, path = self.file.schema, self.paths.get(field_id)
+        return next((n for n in range(len(schema)) if schema.column(n).path == path), None)
+
+
+def _paths(fields: pa.Schema | pa.StructType, prefix: str) -> Iterator[tuple[int, str]]:
+    for number in range(len(fields)):
+        field = fields.field(number)
+        field_id = (field.metadata or {}).get(_FIELD_ID)
+        if field_id is not None:
+            yield int(field_id), f"{prefix}{field.name}"
+        if pa.types.is_struct(field.type):
+            yield from _paths(field.type, f"{prefix}{field.name}.")
+
+
+def _bounds(chunk: pq.ColumnChunkMetaData) -> tuple[Any, Any]:
+    if not chunk.is_stats_set or not chunk.statistics.has_min_max:
+        return None, None
+    try:
+        low, high = chunk.statistics.min, chunk.statistics.max
+    except UnicodeDecodeError:  # of a text that is no UTF-8
+        return None, None
+    return (low.encode(), high.encode()) if isinstance(low, str) else (low, high)
+
+
+def _column(table: pa.Table, path: str | None) -> pa.ChunkedArray:
+    if path is None:
+        return pa.chunked_array([pa.nulls(table.num_rows)])
+    if path in table.column_names:
+        return _in_bytes(table[path])
+    parent, _, name = path.partition(".")
+    return _in_bytes(pa.chunked_array([_inner(chunk, name) for chunk in table[parent].chunks] or [pa.nulls(0)]))
+
+
+def _in_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Texts as what they are stored as: they may be no UTF-8, and their order is that of their bytes."""
+    return column.cast(pa.binary()) if pa.types.is_string(column.type) else column
+
+
+def _inner(struct: pa.StructArray, name: str) -> pa.Array:
+    """A field of a struct column, NULL where the struct is."""
+    inner = struct.field(name)
+    return pc.if_else(struct.is_valid(), inner, pa.scalar(None, inner.type)) if struct.null_count else inner
