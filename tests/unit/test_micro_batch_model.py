@@ -42,15 +42,18 @@ def told(mode, steps):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_no_history_loses_or_doubles_a_record_or_shows_a_wrong_row(mode):
+def test_no_history_loses_or_doubles_a_record_or_shows_a_wrong_row(mode, monkeypatch):
     for seed in range(HISTORIES):
         steps = drawn(seed, mode)
+        monkeypatch.setattr(model, "CLONES", seed % 2 == 0)  # the other way is that of pairs of earlier versions
         if failure(mode, steps):
             pytest.fail(f"history {seed} of '{mode}': {told(mode, steps)}")
 
 
+@pytest.mark.parametrize("clones", [True, False], ids=["cloned", "merged"])
 @pytest.mark.parametrize("name", KNOWN)
-def test_what_once_went_wrong_goes_right(name):
+def test_what_once_went_wrong_goes_right(name, clones, monkeypatch):
+    monkeypatch.setattr(model, "CLONES", clones)
     mode, steps = KNOWN[name]
     play(mode, steps)
 

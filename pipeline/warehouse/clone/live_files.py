@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.warehouse.clone.parquet import OpenFile
+from pipeline.warehouse.clone.parquet import ColumnFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -69,20 +69,20 @@ class LiveFiles:
 
     def _candidates(self, file: LiveFile, keys: ChangedKeys) -> Iterator[tuple[int, Sequence[pa.ChunkedArray]]]:
         """The key columns of row groups that may have one of these keys, each with the number of its first row."""
-        opened: OpenFile | None = None
+        columns: ColumnFile | None = None
         if file.groups is None:
-            opened = OpenFile.at(file.path)
-            file.groups = opened.groups(self.key[0])
+            columns = ColumnFile.at(file.path)
+            file.groups = columns.groups(self.key[0])
         wanted = [number for number, group in enumerate(file.groups) if keys.may_lie_between(group.low, group.high)]
         if not wanted:
             return
         if file.keys is None:
-            opened = opened or OpenFile.at(file.path)
+            columns = columns or ColumnFile.at(file.path)
             if file.rows > _KEPT_ROWS:
                 for number in wanted:
-                    yield file.groups[number].start, opened.read(self.key, [number])
+                    yield file.groups[number].start, columns.read(self.key, [number])
                 return
-            file.keys = opened.read(self.key)
+            file.keys = columns.read(self.key)
         yield 0, file.keys
 
 

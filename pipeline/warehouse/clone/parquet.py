@@ -25,15 +25,15 @@ class RowGroup(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class OpenFile:
-    """One open file."""
+class ColumnFile:
+    """One data file."""
 
     file: pq.ParquetFile
     paths: dict[int, str]
     """By field id, where a column is in the file's schema."""
 
     @classmethod
-    def at(cls, path: str) -> OpenFile:
+    def at(cls, path: str) -> ColumnFile:
         """The file at a path of this machine."""
         file = pq.ParquetFile(path, memory_map=True)
         return cls(file, dict(_paths(file.schema_arrow, "")))

@@ -16,7 +16,7 @@ from pipeline.warehouse.clone.aligned import are_aligned, field_ids
 from pipeline.warehouse.clone.files import Delta
 from pipeline.warehouse.clone.keys import CannotClone, Changes, winners
 from pipeline.warehouse.clone.live_files import LiveFile, LiveFiles, deleted_rows
-from pipeline.warehouse.clone.parquet import OpenFile
+from pipeline.warehouse.clone.parquet import ColumnFile
 from pipeline.warehouse.locations import as_path
 from pipeline.warehouse.shape import is_plain
 
@@ -141,7 +141,7 @@ class _ChangesReader:
     def changes(self, added: Iterable[AddedFile], within: Within | None) -> Changes:
         """The changes of these files. Raises `CannotClone`."""
         wanted = (*self.envelope.values(), *self.key, *self.before, *self.lost)
-        parts = [OpenFile.at(str(file.path)).read(wanted) for file in added]
+        parts = [ColumnFile.at(str(file.path)).read(wanted) for file in added]
         columns = [_concatenated([part[number] for part in parts]) for number in range(len(wanted))]
         envelope = dict(zip(self.envelope, columns, strict=False))
         columns = columns[len(self.envelope) :]

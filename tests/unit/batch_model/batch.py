@@ -35,12 +35,14 @@ from pipeline.operations import redrive, release, superseded
 from pipeline.quality import rules, samples
 from pipeline.quality.suites import Severity
 from pipeline.warehouse import altered, changes, current, publisher, raw_records, tables
+from pipeline.warehouse.clone.aligned import are_aligned
+from pipeline.warehouse.clone.keys import CannotClone
 from pipeline.warehouse.pairs import State
 from pipeline.warehouse.records import AT, DEFINITIONS, SET_ASIDE, Records, where
 from pipeline.warehouse.state import OPERATION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from unit.batch_model.iceberg import ChangeRow, ModelCatalog, ModelTable
 
@@ -506,6 +508,59 @@ def _apply(self: Any, news: Sequence[ChangeRow]) -> current.Published:
     return current.Published(len(last), conflicts)
 
 
+CLONES = False
+"""Whether tables are published by the files of their changes tables, where that can be."""
+
+
+def can_clone(table: Any) -> bool:
+    """For `clone.publish.can_clone`."""
+    return CLONES and bool(table.layout.key) and are_aligned(table.changes, table.current)
+
+
+def _clone(
+    table: Any,
+    target: ModelTable,
+    snapshots: Sequence[int],
+    summary: Mapping[str, str],
+    step: Callable[[str], None],
+    within: object = None,
+) -> int:
+    """For `clone.publish.clone`, by offset."""
+    assert within is None
+    last, conflicts = _last([row for one in snapshots for row in table.changes.added(one)], None)
+    if conflicts:
+        raise CannotClone("a key has changes in several partitions")
+    there = [r for r in last.values() if not r.deletes and r.record.message.commit_ts > table.by_offset.truncated_at]
+    show_clone(table, target, {key: key for key in last}, [(row.key, row) for row in there], summary, step)
+    return len(last)
+
+
+def show_clone(
+    table: Any,
+    target: ModelTable,
+    keys: Collection[int],
+    there: Sequence[tuple[int, ChangeRow]],
+    summary: Mapping[str, str],
+    step: Callable[[str], None],
+) -> None:
+    """Show rows as they stand in the changes table, in one commit. Raises `CannotClone` where they show otherwise."""
+    fields, to = table.changes.fields(), target.fields()
+    target.refresh()
+    head, rows = target.head(), []
+    for key, row in there:
+        plain = {column.name: row.values.get(fields[column.name]) for column in table.layout.current}
+        if plain != image(table.layout, row, fields):
+            raise CannotClone("rows of earlier versions show other values than they have")
+        rows.append(CurrentRow(key, row.record.message.commit_ts, {to[name]: value for name, value in plain.items()}))
+    step("linked")
+    target.refresh()
+    if target.head() != head:
+        raise BatchFailed("MAIN_MOVED", f"{target.name}", "another writer is at work")
+    kept = tuple(row for row in target.content() if row.key not in keys)
+    target.write("overwrite", tuple(rows), (*kept, *rows), summary)
+    step("published")
+
+
 def _last(news: Sequence[ChangeRow], arrivals: Callable[[], Frame] | None) -> tuple[Mapping[int, ChangeRow], int]:
     """The last change of each key: by offset or, where they stand in two partitions, by arrival; and how many do.
 
@@ -628,6 +683,8 @@ def replacements() -> list[tuple[Any, str, Any]]:
         (current._ByOffset, "apply", _apply),
         (publisher.Publisher, "_backfill", _backfill),
         (publisher.Publisher, "_truncate", _truncate),
+        (publisher, "can_clone", can_clone),
+        (publisher, "clone", _clone),
         (tables, "ThreadPoolExecutor", _OneThread),
         (speculation, "LEAST_ROWS", 1),
     ]

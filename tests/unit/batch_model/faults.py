@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from unit.batch_model import batch as model
 from unit.batch_model.batch import ModelRecords
 from unit.batch_model.history import COLUMNS, NAMES, PLAIN
 from unit.batch_model.iceberg import ModelTable
@@ -118,6 +119,14 @@ def applied_snapshot_not_recorded(plant: Plant) -> Hunt:
     """A publish does not say from which changes it was built."""
     original = publisher.Publisher.show
     plant.setattr(publisher.Publisher, "show", lambda self, _marks: original(self, {}))
+    return Hunt(PLAIN)
+
+
+def a_clone_does_not_say_what_it_shows(plant: Plant) -> Hunt:
+    """The commit of linked files does not say from which changes they are."""
+    plant.setattr(model, "CLONES", True)
+    original = model.show_clone
+    plant.setattr(model, "show_clone", lambda *given: original(*given[:4], {}, given[5]))
     return Hunt(PLAIN)
 
 
@@ -444,6 +453,7 @@ def fences_open_to_a_redrive(plant: Plant) -> Hunt:
 
 
 FAULTS = (
+    a_clone_does_not_say_what_it_shows,
     deduped_by_batch_id,
     ledger_before_the_tables,
     a_tables_own_end_ignored,

@@ -133,6 +133,23 @@ class ModelCatalog:
         self.commit(name, Metadata(uuid, location, dict(properties), schema, last_field=len(schema)))
         return ModelTable(name, self.pointers[name], self)
 
+    def create_like(
+        self,
+        name: WarehouseName,
+        columns: Sequence[tuple[str, str]],
+        kept: Sequence[str],
+        location: str,
+        properties: Mapping[str, str],
+    ) -> ModelTable:
+        """See `Catalog.create_like`."""
+        if name in self.pointers:
+            raise Refusal(f"{name} already exists")
+        numbers = {column: number for number, (column, _) in enumerate(columns, start=1)}
+        schema = {column: numbers[column] for column in kept}
+        uuid = f"uuid{next(self.numbers)}"
+        self.commit(name, Metadata(uuid, location, dict(properties), schema, last_field=len(columns)))
+        return ModelTable(name, self.pointers[name], self)
+
     def rename(self, name: WarehouseName, to: WarehouseName) -> None:
         """See `Catalog.rename`."""
         if to in self.pointers or name not in self.pointers:
@@ -220,26 +237,47 @@ class ModelTable:
             snapshot = self._meta.snapshots[snapshot.parent] if snapshot.parent else None
         return list(reversed(found))
 
+    def schema(self) -> Mapping[str, Any]:
+        """See `Table.schema`, as far as it is asked for."""
+        return {"fields": [{"name": name, "id": number} for name, number in self._meta.schema.items()]}
+
+    @property
+    def last_column_id(self) -> int:
+        """See `Table.last_column_id`."""
+        return self._meta.last_field
+
     def evolve(self, change: SchemaChange, properties: Mapping[str, str]) -> None:
+        """See `Table.evolve`."""
+        last = self._meta.last_field
+        self._evolve(change, {name: last + place for place, (name, _) in enumerate(change.add, start=1)}, properties)
+
+    def evolve_as(
+        self, change: SchemaChange, ids: Mapping[str, int], last_column_id: int, properties: Mapping[str, str]
+    ) -> None:
+        """See `Table.evolve_as`. A struct column has no fields of its own here."""
+        del last_column_id
+        self._evolve(change, ids, properties)
+
+    def _evolve(self, change: SchemaChange, ids: Mapping[str, int], properties: Mapping[str, str]) -> None:
         """Renames and drops against the old schema, then additions, as Iceberg checks them."""
         schema = dict(self._meta.schema)
         moved = {old: schema[old] for old, _ in change.rename}
         for gone in (*moved, *change.drop):
             del schema[gone]
         additions = [(new, moved[old]) for old, new in change.rename]
-        last = self._meta.last_field
-        for name, _ in change.add:
-            last += 1
-            additions.append((name, last))
+        additions += [(name, ids[name]) for name, _ in change.add]
         for name, number in additions:
             if name in schema:
                 raise Refusal(f"{self.name} already has the column {name}")
+            if number in schema.values():
+                raise Refusal(f"{self.name} has two columns of the id {number}")
             schema[name] = number
         for name, _ in change.widen:
             if name not in schema:
                 raise Refusal(f"{self.name} has no column {name} to widen")
         changed = {**self._meta.properties, **properties}
         number = self._meta.schema_id + any((change.add, change.drop, change.rename, change.widen))
+        last = max([self._meta.last_field, *(ids[name] for name, _ in change.add)])
         self._commit(replace(self._meta, schema=schema, properties=changed, last_field=last, schema_id=number))
 
     def set_properties(self, properties: Mapping[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from unit.batch_model.frames import F
@@ -260,6 +261,18 @@ def the_last_row_of_a_key_is_the_last_in_the_log(plant: Plant) -> str:
 def rows_beyond_the_resolved_ts_are_shown(plant: Plant) -> str:
     """A table shows all that it has."""
     plant.setattr(Publishing, "_until", lambda _self, table: max(table.by_commit_ts.cut, _newest(table)))
+    return ROWS
+
+
+def a_clone_shows_what_comes_later(plant: Plant) -> str:
+    """Files are linked with all their rows."""
+    plant.setattr(lake.by_offset, "CLONES", True)
+    original = lake._clone
+
+    def clone(*given):
+        return original(*given[:5], replace(given[5], until=EVER))
+
+    plant.setattr(lake.publisher, "clone", clone)
     return ROWS
 
 

@@ -454,6 +454,20 @@ def _show(self: Any, segment: Any, rows: Sequence[ChangeRow], *, few: bool) -> i
     return len(last)
 
 
+def _clone(
+    table: Any, target: Any, snapshots: Sequence[int], summary: Mapping[str, str], step: Any, within: Any = None
+) -> int:
+    """For `clone.publish.clone`, by commit ts."""
+    last: dict[int, Event] = {}
+    for event in (one for snapshot in snapshots for row in table.changes.added(snapshot) for one in events(row)):
+        if within.after < event.commit_ts <= within.until:
+            known = last.get(event.key)
+            last[event.key] = event if known is None else max(known, event, key=_order)
+    there = [(key, one.row) for key, one in last.items() if one.there]
+    by_offset.show_clone(table, target, last, there, summary, step)
+    return len(last)
+
+
 def _order(event: Event) -> tuple[int, bool, int]:
     return event.commit_ts, event.there, event.row.record.sequence
 
@@ -548,6 +562,7 @@ def replacements() -> list[tuple[Any, str, Any]]:
         (advance, "_show", _show),
         (advance, "_remove", _remove),
         (publisher.Publisher, "empty", _empty),
+        (publisher, "clone", _clone),
         (publishing, "exchange", _exchange),
         *((module, "F", F) for module in (advance, keys, removals, partitions)),
         (removals, "current_shape", _shape),
