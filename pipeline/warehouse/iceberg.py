@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from threading import Lock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
+_REMEMBERED = 200
+"""Snapshots of a table that are remembered."""
 MAIN = "main"
 MAIN_MOVED = "MAIN_MOVED"
 
@@ -52,6 +54,14 @@ class SchemaChange:
     """A struct column that has the same columns, and changes with them."""
 
 
+class SnapshotFacts(NamedTuple):
+    """A snapshot as metadata have it. It never changes."""
+
+    id: int
+    parent: int | None
+    summary: dict[str, str]
+
+
 class Catalog:
     """The warehouse's Iceberg catalog, as Spark has loaded it."""
 
@@ -66,6 +76,7 @@ class Catalog:
         self._schemas = self._jvm.org.apache.iceberg.SchemaParser
         self._lines = self._jvm.org.apache.iceberg.util.SnapshotUtil
         self._string = self._jvm.java.lang.String
+        self._json = self._jvm.com.fasterxml.jackson.databind.ObjectMapper()
         self._conversions = self._jvm.org.apache.iceberg.types.Conversions
         self._long = self._jvm.org.apache.iceberg.types.Types.LongType.get()
         self._java = self._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(self._session, CATALOG)
@@ -154,9 +165,14 @@ class Catalog:
         """Iceberg's maintenance actions on this session."""
         return self._jvm.org.apache.iceberg.spark.actions.SparkActions.get(self._session)
 
-    def summary(self, snapshot: Any) -> dict[str, str]:
-        """A snapshot's summary, brought over as one text: each entry of a Java map would be a call."""
-        parsed: dict[str, str] = json.loads(self._snapshots.toJson(snapshot))["summary"]
+    def facts(self, snapshot: Any) -> SnapshotFacts:
+        """What a snapshot is, brought over as one text: each entry of a Java map would be a call."""
+        parsed: dict[str, Any] = json.loads(self._snapshots.toJson(snapshot))
+        return SnapshotFacts(parsed["snapshot-id"], parsed.get("parent-snapshot-id"), parsed["summary"])
+
+    def entries(self, java_map: Any) -> dict[str, str]:
+        """The entries of a Java map of texts, brought over as one text."""
+        parsed: dict[str, str] = json.loads(self._json.writeValueAsString(java_map))
         return parsed
 
     def as_json(self, schema: Any) -> Mapping[str, Any]:
@@ -245,6 +261,7 @@ class Table:
         self._java = java
         self._catalog = catalog
         self._schema: Mapping[str, Any] = {}
+        self._snapshots: dict[int, SnapshotFacts] = {}
 
     @property
     def java(self) -> Any:
@@ -274,7 +291,7 @@ class Table:
     @property
     def properties(self) -> dict[str, str]:
         """Its table properties."""
-        return dict(self._java.properties())
+        return self._catalog.entries(self._java.properties())
 
     def property_of(self, key: StateKey[T]) -> T | None:
         """The value of one of them; a call, where all take one for each."""
@@ -334,7 +351,29 @@ class Table:
 
     def summary(self, snapshot_id: int) -> dict[str, str]:
         """The summary of one snapshot."""
-        return self._catalog.summary(self._java.snapshot(snapshot_id))
+        return self._facts(snapshot_id).summary
+
+    def _facts(self, snapshot_id: int) -> SnapshotFacts:
+        """One snapshot, remembered. Raises `LookupError` where it is gone."""
+        if snapshot_id not in self._snapshots:
+            snapshot = self._java.snapshot(snapshot_id)
+            if snapshot is None:
+                raise LookupError(f"{self.name} has no snapshot {snapshot_id}")
+            if len(self._snapshots) >= _REMEMBERED:
+                self._snapshots.clear()
+            self._snapshots[snapshot_id] = self._catalog.facts(snapshot)
+        return self._snapshots[snapshot_id]
+
+    def _line(self, branch: str) -> Iterator[SnapshotFacts]:
+        """The snapshots of a branch, newest first, as far as they have not expired."""
+        number = self.head(branch)
+        while number is not None:
+            try:
+                facts = self._facts(number)
+            except LookupError:
+                return
+            yield facts
+            number = facts.parent
 
     def said_at(self, key: StateKey[Any]) -> float | None:
         """When the newest snapshot of main was made that has a summary entry, in seconds since the epoch."""
@@ -346,14 +385,9 @@ class Table:
 
     def inherited(self, key: StateKey[T], branch: str = MAIN) -> T | None:
         """What the newest snapshot that has a summary entry says in it: maintenance commits do not carry ours."""
-        snapshot = self._java.snapshot(branch)
-        while snapshot is not None:
-            text = snapshot.summary().get(key.name)
-            if text is not None:
-                return key.decode(str(text))
-            parent = snapshot.parentId()
-            snapshot = None if parent is None else self._java.snapshot(parent)
-        return None
+        texts = (facts.summary.get(key.name) for facts in self._line(branch))
+        text = next((text for text in texts if text is not None), None)
+        return None if text is None else key.decode(text)
 
     def appends_since(self, snapshot_id: int | None) -> list[tuple[int | None, int]]:
         """(parent, snapshot) of every append on main after a snapshot, oldest first; None: of all.
@@ -406,13 +440,10 @@ class Table:
 
     def added_by(self, key: StateKey[str], text: str, branch: str = MAIN) -> int:
         """How many rows the newest commit on a branch added that says this of itself."""
-        snapshot = self._java.snapshot(branch)
-        while snapshot is not None and snapshot.summary().get(key.name) != text:
-            parent = snapshot.parentId()
-            snapshot = None if parent is None else self._java.snapshot(parent)
-        if snapshot is None:
+        summary = next((facts.summary for facts in self._line(branch) if facts.summary.get(key.name) == text), None)
+        if summary is None:
             raise AssertionError(f"no commit of {self.name} says {key.name} = {text}")
-        return int(snapshot.summary().get("added-records") or 0)
+        return int(summary.get("added-records") or 0)
 
     def added_bytes(self, snapshot_id: int) -> int:
         """How large the data files are that a snapshot added, by its summary."""
@@ -613,7 +644,7 @@ class Table:
 
     def totals(self) -> dict[str, int]:
         """What main's snapshot has in all, from its summary: files, records and deleted ones among them, bytes."""
-        snapshot = self._java.currentSnapshot()
-        summary = {} if snapshot is None else self._catalog.summary(snapshot)
+        head = self.head()
+        summary = {} if head is None else self.summary(head)
         names = ("data-files", "delete-files", "records", "position-deletes", "files-size")
         return {name: int(summary.get(f"total-{name}", 0)) for name in names}

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from pipeline.warehouse.records import Records
 
 CUTS = "cuts"
-_DELETED_SHARE = 0.2
+_DELETED_SHARE = 0.34
 """A large data file is rewritten when so much of its rows is deleted."""
+_DELETED_IN_ALL = 0.5
+"""A table is compacted when so much of its rows has been deleted: files of a batch begin with a third that is dead."""
 _FEW_DELETED = 100_000
 """So many deleted rows cost a reader nothing to speak of: small tables are compacted by the number of their files."""
 _FEW_CUTS = 10_000
@@ -72,7 +74,7 @@ class Maintainer:
         if (
             files >= self.thresholds.compact_files
             or deletes >= self.thresholds.compact_deletes
-            or rows > max(_DELETED_SHARE * now["records"], _FEW_DELETED)
+            or rows > max(_DELETED_IN_ALL * now["records"], _FEW_DELETED)
         ):
             self.compact(table)
 

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pipeline.model.columns import CommitTs
+    from pipeline.model.names import Name
     from pipeline.warehouse.iceberg import Catalog, Table
     from pipeline.warehouse.layout import Column, Layout
     from pipeline.warehouse.pairs import Place
@@ -99,6 +100,8 @@ class Tables:
         self._namespace = namespace
         self._with_current = with_current
         self._tables: dict[str, TablePair] = {}
+        self._by_name: dict[Name, TablePair] = {}
+        """What `find` has found; names may have changed since."""
         self.view_is_old = False
         """Whether a table was held for its columns, which `_pipeline.tables` does not say yet."""
 
@@ -139,10 +142,12 @@ class Tables:
 
     def find(self, source: TableName) -> TablePair | None:
         """The pair that this source name means today; dropped tables no longer have a name."""
-        return next(
-            (t for t in self._tables.values() if t.source.key == source.key and t.state != State.DROPPED),
-            None,
-        )
+        table = self._by_name.get(source.key)
+        if table is None or not _is_meant(table, source) or table.uuid not in self._tables:
+            table = next((one for one in self._tables.values() if _is_meant(one, source)), None)
+            if table is not None:
+                self._by_name[source.key] = table
+        return table
 
     def heir_of(self, source: TableName) -> TablePair | None:
         """The pair that gets this name as soon as the pair that has it gives it up."""
@@ -436,6 +441,11 @@ class Tables:
             evolve_current(table.current, table.changes, of_current, evolved, own)
         table.changes.evolve(evolved, {**own, **noted})
         table.layout, table.unshown = layout, True
+
+
+def _is_meant(pair: TablePair, source: TableName) -> bool:
+    """Whether this source name means a pair today."""
+    return pair.source.key == source.key and pair.state != State.DROPPED
 
 
 def _living(pairs: Iterable[TablePair], renamed: TablePair | None) -> TablePair | None:

@@ -77,7 +77,7 @@ ONE_TABLE = Tale(
         Act("ddl-applied@3", 20, forget=True),
         Act("evolved", rare=True),
         Act("changes-appended", 26, forget=True),  # the retry is longer than the range that was appended
-        Act("keys-deleted", rare=True),
+        Act("linked"),
         Act("published"),
         Act(
             "pending-held", 40, forget=True, environment=SMALL, real=True
@@ -96,7 +96,7 @@ MANY_TABLES = Tale(
     75,
     (
         Act("changes-appended@3", 95),
-        Act("staged@2", forget=True),
+        Act("linked@2", forget=True),
         Act("published@2", 101),
         Act("partitions-removed", 112),
         Act("partitions-removed@2"),

@@ -504,7 +504,7 @@ def test_a_table_that_another_commits_to_while_it_is_published_is_published_all_
     till.accounts((1, 500))
     with till.living() as (pipeline, takes):
         takes()
-        left = ["staged"]
+        left = ["linked"]
 
         def meddle(step):
             if step in left:

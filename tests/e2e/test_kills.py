@@ -77,9 +77,7 @@ UNTIL_THE_RELEASE = (
     Act("changes-appended", ("round",), real=True),
     Act("unreadable-set-aside@3", ("torn", "round")),
     Act("quarantined", rare=True),
-    Act("branch-made", rare=True),
-    Act("keys-deleted", rare=True),
-    Act("staged", rare=True),
+    Act("linked"),
     Act("published"),
     Act("results-appended", rare=True),
     Act("cuts-appended", rare=True),
@@ -90,7 +88,10 @@ UNTIL_THE_RELEASE = (
     Act("dead-letters-appended", ("rubbish",), rare=True),  # a batch of which nothing else is left
     Act("before-spark-commit"),
     Act("backfilled", ("column", "round"), rare=True),
-    Act("truncated", ("truncate", "round"), rare=True),
+    Act("branch-made", ("truncate", "round"), rare=True),
+    Act("truncated", rare=True),
+    Act("keys-deleted", rare=True),
+    Act("staged", rare=True),
     Act("held-appended", ("puzzle", "round")),  # the statement is of this batch
     Act("held-appended", ("round",), rare=True),
     Act("ledger-appended", rare=True),

@@ -162,7 +162,7 @@ class TestCheckpoints:
             pipeline.run(available_now=True)
             world.bank.rounds(1)
             world.bank.rubbish()
-            for step in ("dead-letters-appended", "changes-appended", "staged", "cuts-appended"):
+            for step in ("dead-letters-appended", "changes-appended", "linked", "cuts-appended"):
                 watch(pipeline, cut_behind(step))
                 with pytest.raises(PowerCut):
                     pipeline.run(available_now=True)

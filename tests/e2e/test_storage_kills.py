@@ -20,7 +20,7 @@ STEPS = ("changes-appended@2", "ledger-appended")
 MORE = (
     "read",
     "published@2", "pending-held",
-    "ddl-applied@3", "evolved", "changes-appended@4", "keys-deleted", "staged@2", "cuts-appended", "schemas-appended",
+    "ddl-applied@3", "evolved", "changes-appended@4", "linked@2", "staged", "cuts-appended", "schemas-appended",
     "pending-released", "partitions-removed", "before-spark-commit", "read@2",
 )  # fmt: skip
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
 import uuid
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -112,10 +112,7 @@ class Delta:
     def link(self, file: AddedFile) -> str:
         """Let the file be one of the table, too, under another path; gives the location."""
         location = f"{self._folder}/{file.path.stem}{self._suffix}{file.path.suffix}"
-        path = local(location)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileExistsError):  # a try that died has made it
-            os.link(file.path, path)
+        _link(file.path, local(location))
         self._links.append((file, location))
         return location
 
@@ -153,6 +150,19 @@ class Delta:
         builder = jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(java.spec()).ofPositionDeletes()
         builder = builder.withPath(location).withFormat(jvm.org.apache.iceberg.FileFormat.PARQUET)
         return builder.withFileSizeInBytes(path.stat().st_size).withMetrics(metrics).build()
+
+
+def _link(file: Path, path: Path) -> None:
+    """A second name of a file; a copy where the disk knows no such thing. A try that died may have made it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(file, path)
+    except FileExistsError:
+        return
+    except OSError:  # two disks, or one without links
+        half_done = path.with_name(f".{path.name}.{uuid.uuid4()}")
+        shutil.copyfile(file, half_done)
+        half_done.replace(path)
 
 
 def _write_deletes(path: Path, deleted: Mapping[str, Numbers]) -> None:

@@ -69,8 +69,8 @@ def clone(
     another way has to be taken, and `BatchFailed` (`MAIN_MOVED`).
     """
     added = [file for snapshot in snapshots for file in files.added_by(table.changes, snapshot)]
-    if sum(file.rows for file in added) > MOST_ROWS:
-        raise CannotClone("too many rows")
+    if not 0 < sum(file.rows for file in added) <= MOST_ROWS:
+        raise CannotClone("there are no rows, or too many")
     reader = _ChangesReader.of(table)
     changes = reader.changes(added, within)
     done = winners(changes, by_place=within is None)
@@ -189,7 +189,9 @@ _ENVELOPE = (
 
 
 def _concatenated(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    return pa.chunked_array([chunk for column in columns for chunk in column.chunks], columns[0].type)
+    """As one column, of the newest type: a column may have been widened between two appends."""
+    newest = next((column.type for column in reversed(columns) if not pa.types.is_null(column.type)), pa.null())
+    return pa.chunked_array([chunk for column in columns for chunk in column.cast(newest).chunks], newest)
 
 
 def _numbers(column: pa.ChunkedArray) -> Numbers:
