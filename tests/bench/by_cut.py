@@ -1,4 +1,4 @@
-"""The bench's rows as Simple (JSON) and Open send them: the same rows in the same order as `order_line`'s Avro.
+"""The bench's rows as Simple (JSON), Open and Canal-JSON send them: those of `order_line`'s Avro, in the same order.
 
 The bytes are put together from pieces that the simulator's encoders have made; a row's image is kept, as the
 next change of the row shows it as the old one. tests/unit/test_simulate_bench_by_cut.py decodes the messages and
@@ -29,8 +29,9 @@ from order_line import (
     pieces,
 )
 
-from pipeline.simulate import open_protocol, simple
+from pipeline.simulate import canal, open_protocol, simple
 from pipeline.simulate.ddl import create_table
+from pipeline.simulate.files import CanalCodec
 from pipeline.simulate.open_protocol import OpenCodec
 from pipeline.simulate.simple import Identity, SimpleCodec
 from pipeline.simulate.tables import value_of
@@ -168,6 +169,18 @@ class CutStream(Stream):
             m.statuses[status], m.warehouses[place][:-1], b"}",
         ))  # fmt: skip
 
+    def in_order(self, row: int, key: bytes) -> list[bytes]:
+        """The columns of an image in the order of the table."""
+        m = self._members
+        cents, qty, noise, place, item, discount, status, meta, delivery, rate = self._drawn(row)
+        rated = m.rate[0] + repr(rate).encode() + m.rate[1] if rate >= SMALLEST else m.small_rate(rate)
+        return [
+            m.id[0] + key + m.id[1], m.warehouses[place], m.districts[place], m.items[item],
+            m.amount[0] + b"%d.%02d" % divmod(cents, 100) + m.amount[1], m.discounts[discount], m.quantities[qty],
+            m.statuses[status], m.info[0] + self._pieces.noise[noise : noise + 24] + m.info[1], m.metas[meta],
+            self._created, m.deliveries[delivery], rated,
+        ]  # fmt: skip
+
     def _opening(self) -> list[Record]:
         raise NotImplementedError
 
@@ -237,4 +250,45 @@ class OpenStream(CutStream):
         return self._key + key + self._end, value
 
 
-BY_CUT: dict[str, type[SimpleStream | OpenStream]] = {"simple": SimpleStream, "open-protocol": OpenStream}
+class CanalStream(CutStream):
+    """A record for each row, with `enable-tidb-extension`; statements stand in partition 0 alone."""
+
+    def __init__(self, seed: str, first: int = 1, step: int = 1) -> None:
+        super().__init__(_canal(), seed, first, step)
+        self._is_first = first == 1
+        row: dict[str, Value] = dict.fromkeys(column.name for column in order_line().sent_columns)
+        line = CanalCodec(order_line()).lines("insert", None, row, 1 << 18).encode()
+        self._head, _, rest = line.partition(b'"type":"INSERT"')
+        self._kinds = rest[rest.index(b'"sql":""') : rest.index(b'"old":null')]
+
+    def _opening(self) -> list[Record]:
+        return [(None, canal.ddl_message(create_table(order_line()), MADE))] if self._is_first else []
+
+    def _image(self, row: int, key: bytes) -> bytes:
+        return b"{" + b",".join(self.in_order(row, key)) + b"}"
+
+    def _watermark(self, commit_ts: int) -> Record:
+        return None, canal.watermark(commit_ts)
+
+    def _begin(self, commit_ts: int) -> None:
+        self._ts = commit_ts
+
+    def _records(self, rows: int) -> Iterator[Record]:
+        for _ in range(rows):
+            op, _, before, after = self._next()
+            ms, old = self._ts >> 18, b"[" + before + b"]" if op is UPDATE else b"null"
+            yield None, b'%b"type":"%b","es":%d,"ts":%d,%b"old":%b,"data":[%b],"_tidb":{"commitTs":%d}}' % (
+                self._head, op.upper().encode(), ms, ms, self._kinds, old, after or before, self._ts,
+            )  # fmt: skip
+
+
+@cache
+def _canal() -> Members:
+    return Members(CanalCodec(order_line()), end=b"")
+
+
+BY_CUT: dict[str, type[SimpleStream | OpenStream | CanalStream]] = {
+    "simple": SimpleStream,
+    "open-protocol": OpenStream,
+    "canal-json": CanalStream,
+}

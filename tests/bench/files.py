@@ -17,7 +17,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import by_cut
 from by_cut import MADE, CutStream, Members
 from order_line import BLOCK, DELETE, INSERT, UPDATE, Truth, order_line
 
@@ -65,17 +64,6 @@ class FileStream(CutStream):
     def _begin(self, commit_ts: int) -> None:
         self._ts = commit_ts
 
-    def _columns(self, row: int, key: bytes) -> list[bytes]:
-        m = self._members
-        cents, qty, noise, place, item, discount, status, meta, delivery, rate = self._drawn(row)
-        rated = m.rate[0] + repr(rate).encode() + m.rate[1] if rate >= by_cut.SMALLEST else m.small_rate(rate)
-        return [
-            m.id[0] + key + m.id[1], m.warehouses[place], m.districts[place], m.items[item],
-            m.amount[0] + b"%d.%02d" % divmod(cents, 100) + m.amount[1], m.discounts[discount], m.quantities[qty],
-            m.statuses[status], m.info[0] + self._pieces.noise[noise : noise + 24] + m.info[1], m.metas[meta],
-            self._created, m.deliveries[delivery], rated,
-        ]  # fmt: skip
-
     def _line(self) -> Line:
         op, _, before, after = self._next()
         return self._ts, self._row(op, before, after)
@@ -88,7 +76,7 @@ class CsvFileStream(FileStream):
     """With commit ts, is-update and old values."""
 
     def _image(self, row: int, key: bytes) -> bytes:
-        return b",".join(self._columns(row, key)) + _END
+        return b",".join(self.in_order(row, key)) + _END
 
     def _begin(self, commit_ts: int) -> None:
         super()._begin(commit_ts)
@@ -116,7 +104,7 @@ class CanalFileStream(FileStream):
         self._kinds = rest[rest.index(b'"sql":""') : rest.index(b'"old":null')]
 
     def _image(self, row: int, key: bytes) -> bytes:
-        return b"{" + b",".join(self._columns(row, key)) + b"}"
+        return b"{" + b",".join(self.in_order(row, key)) + b"}"
 
     def _row(self, op: str, before: bytes, after: bytes) -> bytes:
         ms = self._ts >> 18

@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from order_line import Truth
 
 AVRO = "avro"
-SIDES = {AVRO: "avro", "simple": "simple", "open": "open-protocol"}
+SIDES = {AVRO: "avro", "simple": "simple", "open": "open-protocol", "canal": "canal-json"}
 """Protocols as the settings name them, by side."""
 WHAT = {
     AVRO: "Avro, changes and current (side d of throughput)",
     "simple": "Simple in JSON, changes and current",
     "open": "Open, records of up to 16 rows, changes and current",
+    "canal": "Canal-JSON with enable-tidb-extension, changes and current",
 }
 
 

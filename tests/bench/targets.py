@@ -64,6 +64,7 @@ TARGETS = (
     _at_most("quality.small", "the same for a batch of 10 rows in each of 100 tables, in time", 1.5),
     _at_least("protocols.simple/avro", "Simple in JSON, changes and current, against Avro", 0.5),
     _at_least("protocols.open/avro", "Open in records of 16 rows, changes and current, against Avro", 0.35),
+    _at_least("protocols.canal/avro", "Canal-JSON from Kafka, changes and current, against Avro", 0.4, 0.5),
     _at_least("storage.csv/avro", "CSV from files, changes and current, against Avro from Kafka", 0.8),
     _at_least("storage.csv-changes/avro-changes", "CSV from files, changes only, against Avro from Kafka", 0.8),
     _at_least("storage.canal/avro", "Canal-JSON from files, changes and current, against Avro from Kafka", 0.4),

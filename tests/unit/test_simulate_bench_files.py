@@ -5,7 +5,7 @@ import io
 import json
 import re
 
-from unit.test_simulate_bench_by_cut import SEED, TABLE, module, order_line
+from unit.test_simulate_bench_by_cut import SEED, TABLE, by_cut, module, order_line
 
 from pipeline.simulate.files import CanalCodec, CsvCodec
 from pipeline.simulate.tables import value_of
@@ -70,3 +70,15 @@ def test_lines_of_canal_json():
         images = (after, None) if op == "delete" else (before, after)
         written = codec.lines(op, *images, commit_ts).encode()
         assert re.sub(rb'"ts":\d+', b"", written) == re.sub(rb'"ts":\d+', b"", line)
+
+
+def test_messages_of_canal_json_are_the_lines_of_its_files():
+    stream = by_cut.BY_CUT["canal-json"](*SEED)
+    values = [value for block in stream.blocks(COUNT) for _, value in block]
+    rows = [value for value in values if b'"type":"TIDB_WATERMARK"' not in value]
+    made_at = rb'"ts":\d+'
+    lines_of_files = [re.sub(made_at, b"", line.removesuffix(b"\r\n")) for _, line in lines("canal-json")[0]]
+    assert [re.sub(made_at, b"", row) for row in rows] == lines_of_files
+    assert (stream.truth, values[0] in rows, values[-1] in rows) == (truth_of_avro(), False, False)
+    first, *_ = next(by_cut.BY_CUT["canal-json"]("7/0", 1, 4).blocks(1))
+    assert json.loads(first[1])["isDdl"]
