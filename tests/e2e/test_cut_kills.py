@@ -77,7 +77,7 @@ ONE_TABLE = Tale(
         Act("ddl-applied@3", 20, forget=True),
         Act("evolved", rare=True),
         Act("changes-appended", 26, forget=True),  # the retry is longer than the range that was appended
-        Act("linked"),
+        Act("keys-deleted", rare=True),
         Act("published"),
         Act(
             "pending-held", 40, forget=True, environment=SMALL, real=True

@@ -37,7 +37,7 @@ def test_a_run_that_dies_anywhere_takes_the_same_files_again(tmp_path):
     case = GoldenCase("ddl", "new_storage_csv_across")
     tree, dice = Tree.of(case, tmp_path), random.Random(3)  # noqa: S311 - a reproducible order
     file = tmp_path / "ticdc-warehouse.yaml"
-    settings = tree.settings(tmp_path, max_bytes_per_trigger="4 KiB", full_listing="1 second").model_dump(
+    settings = tree.settings(tmp_path, max_bytes_per_trigger="12 KiB", full_listing="1 second").model_dump(
         mode="json", by_alias=True, exclude_defaults=True
     )
     file.write_text(yaml.safe_dump(settings))

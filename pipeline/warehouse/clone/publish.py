@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 4_000_000
 """More rows than these are not looked at by the driver."""
 _INDEX_BITS = 20
+_MODES = ("write.delete.mode", "write.merge.mode", "write.update.mode")
 _UNORDERED = frozenset({"float", "double"})
 """Types of which equal values may have different bytes."""
 
@@ -50,6 +51,9 @@ def can_clone(table: TablePair) -> bool:
         return False
     if any(column.type in _UNORDERED for column in layout.key):
         return False
+    properties = current.properties
+    if any(properties.get(name) == "copy-on-write" for name in _MODES):
+        return False  # a user wants no files of deletes
     if as_path(current.location) is None or as_path(table.changes.location) is None:
         return False
     return are_aligned(table.changes, current)
@@ -174,7 +178,7 @@ class _ChangesReader:
         truncated_at = self.table.by_offset.truncated_at
         if not truncated_at:
             return np.ones(len(commit_ts), np.bool_)
-        return _flags(pc.greater(commit_ts, truncated_at).fill_null(value=True))
+        return _flags(pc.greater(commit_ts, truncated_at).fill_null(True))
 
     @staticmethod
     def _of_updates(before: Sequence[pa.ChunkedArray], op: pa.ChunkedArray) -> list[pa.ChunkedArray]:
