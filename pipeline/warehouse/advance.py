@@ -215,7 +215,7 @@ def advance(  # noqa: PLR0913 - the session, what, how far, how
 
 def _is_plain(table: TablePair, path: Sequence[Segment], fresh: Sequence[_Append]) -> bool:
     """Whether all changes have today's key, and each append is one of which the files are known."""
-    whole = all(append.parent is not None or table.changes.is_first(append.snapshot) for append in fresh)
+    whole = all(table.changes.is_append(append.parent, append.snapshot) for append in fresh)
     return whole and len(path) == 1 and path[0].handle == table.layout.handle
 
 

@@ -75,8 +75,8 @@ class _ByOffset:
         """Show what is new by its own files; None where that cannot be."""
         changes, publisher = self.table.changes, self.publisher
         since = changes.appends_since(self.table.applied)
-        if any(parent is None and not changes.is_first(snapshot) for parent, snapshot in since):
-            return None  # what the changes table had before has expired
+        if not all(changes.is_append(parent, snapshot) for parent, snapshot in since):
+            return None
         appends = [snapshot for parent, snapshot in since if parent is None or changes.added_rows(snapshot)]
         keys = publisher.carry_out(lambda: publisher.by_clone(appends, APPLIED.entry(head)))
         if keys is None:

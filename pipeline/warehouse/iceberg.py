@@ -406,6 +406,10 @@ class Table:
             return [(None, int(self._java.currentSnapshot().snapshotId()))]
         return list(reversed(appends))
 
+    def is_append(self, parent: int | None, snapshot_id: int) -> bool:
+        """Whether what `appends_since` gives is one append, rather than all that is left of what has expired."""
+        return parent is not None or self.is_first(snapshot_id)
+
     def added_between(self, snapshot_id: int, column: str) -> tuple[int, int] | None:
         """The least and the greatest of a BIGINT column among the rows that a snapshot added, by its files.
 

@@ -66,7 +66,7 @@ def folder_of(table: Table) -> str:
 def added_by(table: Table, snapshot_id: int) -> Iterator[AddedFile]:
     """The data files that an append has added. Raises `CannotClone` for any that is no plain Parquet file."""
     for file in table.java.snapshot(snapshot_id).addedDataFiles(table.java.io()):
-        _check_plain(file, _PARQUET)
+        _check_plain(file)
         yield AddedFile(local(file.location()), int(file.recordCount()), file)
 
 
@@ -80,7 +80,7 @@ def scanned(table: Table) -> Scanned:
         while iterator.hasNext():
             task = iterator.next()
             file = task.file()
-            _check_plain(file, _PARQUET)
+            _check_plain(file)
             files.append(ScannedFile(str(file.location()), int(file.recordCount())))
             for delete in task.deletes():
                 if delete.content().toString() != _POSITIONS or delete.format().toString() != _PARQUET:
@@ -91,8 +91,8 @@ def scanned(table: Table) -> Scanned:
     return Scanned(files, frozenset(deletes))
 
 
-def _check_plain(file: Any, form: str) -> None:
-    if file.format().toString() != form or file.specId() or file.sortOrderId():
+def _check_plain(file: Any) -> None:
+    if file.format().toString() != _PARQUET or file.specId() or file.sortOrderId():
         raise CannotClone("a file is partitioned, sorted or no Parquet")
 
 

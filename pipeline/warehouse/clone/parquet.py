@@ -38,11 +38,6 @@ class ColumnFile:
         file = pq.ParquetFile(path, memory_map=True)
         return cls(file, dict(_paths(file.schema_arrow, "")))
 
-    @property
-    def rows(self) -> int:
-        """How many rows it has."""
-        return int(self.file.metadata.num_rows)
-
     def groups(self, field_id: int) -> list[RowGroup]:
         """Its row groups, with the bounds of a column."""
         metadata, start = self.file.metadata, 0

@@ -124,14 +124,10 @@ class ModelCatalog:
         properties: Mapping[str, str],
     ) -> ModelTable:
         """See `Catalog.create`."""
-        if name in self.pointers:
-            raise Refusal(f"{name} already exists")
-        schema = {column: number for number, (column, _) in enumerate(columns, start=1)}
-        if len(schema) != len(columns):
+        names = [column for column, _ in columns]
+        if len(set(names)) != len(names):
             raise Refusal(f"{name} has a column twice")
-        uuid = f"uuid{next(self.numbers)}"
-        self.commit(name, Metadata(uuid, location, dict(properties), schema, last_field=len(schema)))
-        return ModelTable(name, self.pointers[name], self)
+        return self.create_like(name, columns, names, location, properties)
 
     def create_like(
         self,
@@ -210,6 +206,10 @@ class ModelTable:
     def is_first(self, snapshot_id: int) -> bool:
         """Whether nothing was there before a snapshot."""
         return self._meta.snapshots[snapshot_id].parent is None
+
+    def is_append(self, parent: int | None, snapshot_id: int) -> bool:
+        """See `Table.is_append`."""
+        return parent is not None or self.is_first(snapshot_id)
 
     def totals(self) -> dict[str, int]:
         """See `Table.totals`."""
