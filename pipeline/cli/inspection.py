@@ -221,7 +221,7 @@ def _decode(
     names = [target.name for target in mapping.targets]
     before = [_shown(F.col(change.BEFORE)[name]) for name in names] if mapping.before else ()
     old = F.when(F.col(change.BEFORE).isNotNull(), F.array(*before)) if before else F.lit(None)
-    rows = rules.judged(protocol.changes(prepared.where(protocol.where(table)), table, mapping)).select(
+    rows = rules.judged(protocol.recipe(table, mapping).of(prepared.where(protocol.where(table)))).select(
         change.OP, change.COMMIT_TS, change.INDEX, F.col(change.ERROR).alias("error"), change.CHECKSUM,
         F.array(*(_shown(F.col(quoted(name))) for name in names)).alias("after"),
         old.alias("old"),

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pipeline.ingest.routed import RawBatch, RoutedBatch
     from pipeline.ingest.table_work import TableWork
     from pipeline.model.messages import Messages, TableMessages
-    from pipeline.model.places import Partition, Range
+    from pipeline.model.places import Partition, Range, Ranges
 
 P = TypeVar("P", bound="PlannedBatch")
 L = TypeVar("L", bound="LandedBatch")
@@ -161,7 +161,7 @@ def land_table(writer: TableWriter, batch: Messages) -> TableResult:
     if not writer.held:
         writer.evolve()
         step("evolved")
-    given: Mapping[Partition, Range] = {} if writer.held else ordering.ranges(writer.work, batch)
+    given: Ranges = {} if writer.held else ordering.ranges(writer.work, batch)
     ranges = beyond(writer.ends(), given, batch)
     has_rows = ranges or (ordering.takes_pending and not writer.held)
     counts = dict(writer.append(ranges)) if has_rows else {}
@@ -192,9 +192,7 @@ def begun(reached: Mapping[Partition, int], messages: TableMessages, batch: Mess
     }
 
 
-def beyond(
-    reached: Mapping[Partition, int], given: Mapping[Partition, Range], batch: Messages
-) -> dict[Partition, Range]:
+def beyond(reached: Mapping[Partition, int], given: Ranges, batch: Messages) -> dict[Partition, Range]:
     """Those of the given ranges that a table does not have yet: from its own end, not from the batch's start.
 
     Never by batch id. With a restored checkpoint another try of the same id reads other ranges: the id says who has

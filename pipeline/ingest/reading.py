@@ -14,6 +14,7 @@ from pipeline.model.places import POSITION, stands_in
 from pipeline.protocols.large.completion import with_kinds_of
 from pipeline.protocols.sifted import selected
 from pipeline.warehouse.raw_records import without
+from pipeline.warehouse.small_batch import MOST_EVENTS, SmallBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -73,7 +74,8 @@ def read_new(context: PipelineContext, raw: RawBatch, resources: ExitStack, read
         messages = replace(frames.routed(), warnings=messages.warnings)
     if context.run.recovering:
         messages = frames.without_set_aside(messages)
-    return RoutedBatch(raw, context.run.batch_id, frames.frame, messages, frames.stream_ids)
+    small = frames.small(messages.events)
+    return RoutedBatch(raw, context.run.batch_id, frames.frame, messages, frames.stream_ids, small=small)
 
 
 @dataclass(slots=True)
@@ -86,9 +88,12 @@ class _Frames:
     stream_ids: dict[str, str]
     resources: ExitStack
     is_kept: bool = False
+    is_read: bool = False
+    """Whether it was read since it is kept."""
 
     def routed(self) -> Messages:
         """What the frame has."""
+        self.is_read = self.is_kept
         return routed(self.context, self.frame, self.stream_ids, self.reader)
 
     def without_set_aside(self, messages: Messages) -> Messages:
@@ -111,6 +116,14 @@ class _Frames:
         """Give a frame that is kept no more partitions than its rows need."""
         if self.is_kept:
             self.frame = self.frame.coalesce(max(1, rows // _ROWS_PER_TASK))
+
+    def small(self, events: int) -> SmallBatch | None:
+        """The events once more, where they are few. How large a kept frame is Spark knows when it has read it."""
+        if not self.is_kept or events > MOST_EVENTS:
+            return None
+        if not self.is_read:
+            self.frame.count()
+        return SmallBatch.of(self.context.spark, self.frame, events)
 
 
 def routed(context: PipelineContext, frame: DataFrame, stream_ids: dict[str, str], reader: EventReader) -> Messages:

@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
     from pipeline.model.messages import ColumnMapping, Messages
     from pipeline.model.names import Name
-    from pipeline.model.places import Partition, Range
+    from pipeline.model.places import Ranges
     from pipeline.quality.rules import RuleSet
     from pipeline.sources.source import Planned
     from pipeline.warehouse.pairs import TablePair
+    from pipeline.warehouse.small_batch import SmallBatch
     from pipeline.warehouse.staged import Staged
 
 
@@ -41,7 +42,7 @@ class SpeculativeAppend:
     rules: RuleSet
     messages: Messages
 
-    def fits(self, table: TablePair, mapping: ColumnMapping, rules: RuleSet, ranges: Mapping[Partition, Range]) -> bool:
+    def fits(self, table: TablePair, mapping: ColumnMapping, rules: RuleSet, ranges: Ranges) -> bool:
         """Whether it is the append that is wanted: this table as it is by now, and all of the batch."""
         whole = {at: (start, self.messages.ends[at]) for at, start in self.messages.starts.items()}
         same = table is self.staged.table and mapping == self.mapping and rules is self.rules
@@ -66,6 +67,8 @@ class RoutedBatch:
     messages: Messages
     stream_ids: Mapping[str, str]
     speculation: SpeculativeAppend | None = None
+    small: SmallBatch | None = None
+    """The events once more, where they are few."""
 
     @property
     def is_empty(self) -> bool:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pipeline.ingest.routed import RoutedBatch
     from pipeline.model.columns import SchemaId
     from pipeline.model.messages import Messages, TableMessages
-    from pipeline.model.places import Partition, Range
+    from pipeline.model.places import Partition, Ranges
     from pipeline.warehouse.evolution import Note
     from pipeline.warehouse.layout import Layout
     from pipeline.warehouse.pairs import State, TablePair
@@ -114,10 +114,10 @@ class TableOrdering(Protocol):
         """Note where the rows come from, and hold the pair where it is unclear what they are."""
         ...
 
-    def within(self, work: TableWork, ranges: Mapping[Partition, Range] | None, *, pending: bool) -> DataFrame:
-        """The events from which `SourceProtocol.changes` makes the table's changes of these ranges; None: of all.
+    def within(self, work: TableWork, events: DataFrame, ranges: Ranges | None, *, pending: bool) -> DataFrame:
+        """Those events of which `SourceProtocol.recipe` makes the table's changes of these ranges; None: of all.
 
-        `pending`: with those that have waited, which stand in no range.
+        `events`: of the batch. `pending`: with those that have waited, which stand in no range.
         """
         ...
 
@@ -125,7 +125,7 @@ class TableOrdering(Protocol):
         """Which raw records are rows of the table, or copies of its statements."""
         ...
 
-    def ranges(self, work: TableWork, batch: Messages) -> Mapping[Partition, Range]:
+    def ranges(self, work: TableWork, batch: Messages) -> Ranges:
         """Where in the batch the rows stand: positions [from, to)."""
         ...
 

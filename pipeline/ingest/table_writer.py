@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from pipeline.ingest.set_aside import dead_letters
-from pipeline.ingest.set_aside.fence import fence
+from pipeline.ingest.table_rows import TableRows
 from pipeline.model import change
 from pipeline.model.names import quoted
 from pipeline.model.places import Partition
@@ -19,7 +20,6 @@ from pipeline.quality.suites import SETTING_ASIDE
 from pipeline.warehouse import changes
 from pipeline.warehouse.altered import makes_room, may_be_written
 from pipeline.warehouse.evolution import Note
-from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.pairs import State
 from pipeline.warehouse.staged import stage
 from pipeline.warehouse.state import NOTES
@@ -28,21 +28,16 @@ from pipeline.warehouse.stored import LayoutNotes
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import DataFrame
-
     from pipeline.ingest.context import PipelineContext
     from pipeline.ingest.table_work import TableResult, TableWork
     from pipeline.model.columns import SchemaId
     from pipeline.model.messages import TableMessages
-    from pipeline.model.places import Range
-    from pipeline.quality.rules import RuleResult, RuleSet
+    from pipeline.model.places import Ranges
+    from pipeline.quality.rules import RuleResult
     from pipeline.quality.samples import Sample
     from pipeline.warehouse.changes import Appended
     from pipeline.warehouse.pairs import TablePair
     from pipeline.warehouse.staged import Staged
-
-NOTHING = (2**62, 2**62)
-"""The range of a partition of which a table has everything."""
 
 
 @dataclass(slots=True)
@@ -127,51 +122,50 @@ class TableWriter:
         notes = [(note.action, note.column, note.detail) for note in self.notes]
         return NOTES.entry(LayoutNotes(self.work.routed.batch_id, notes, self.met))
 
-    def append(self, ranges: Mapping[Partition, Range] | None) -> Mapping[str, int]:
+    def append(self, ranges: Ranges | None) -> Mapping[str, int]:
         """Judge the changes in these ranges (None: all) and append them, in one commit.
 
         Gives counts by op, of `errors` (cannot be decoded) and of `quarantined` (break a rule), which are not in it,
         and `newest`, the greatest commit ts (0: none is known).
         Where the verdict forbids the batch nothing is appended, and the table is `held`, or `QualityStop` raised.
         """
-        table, rules, work, ahead = self.made, self.rules, self.work, self.work.routed.speculation
-        if ahead is not None and not self.fences and ahead.fits(table, table.layout.mapping, rules, ranges or {}):
+        table, work, rows, ahead = self.made, self.work, self.rows, self.work.routed.speculation
+        rules, fences = rows.rules, rows.fences
+        if ahead is not None and not fences and ahead.fits(table, table.layout.mapping, rules, ranges or {}):
             return _show_staged(self, ahead.staged)
         if ahead is not None:
             ahead.drop()
         ends = {(work.routed.stream_ids[at.stream], at.number): high for at, (_, high) in (ranges or {}).items()}
         self.describe_job(f"{table.source}: append changes")
         times = work.ordering.times(work)
-        entry = changes.Entry(work.routed.batch_id, ends, work.operation, rules, fenced=self.fences, times=times)
-        frame = self.judged_frame(ranges) if self.fences else self.frame(ranges)
+        entry = changes.Entry(work.routed.batch_id, ends, work.operation, rules, fenced=fences, times=times)
         if rules.gates:
-            return _show_staged(self, stage(table, frame, entry))
-        return _counted(self, changes.append(table, frame, entry), _beyond(self, table.name.changes.sql))
+            return _show_staged(self, stage(table, entry, partial(rows.append, ranges, entry)))
+        return _counted(self, rows.append(ranges, entry), _beyond(self, table.name.changes.sql))
 
-    def set_aside_unreadable(self, ranges: Mapping[Partition, Range] | None) -> int:
+    def set_aside_unreadable(self, ranges: Ranges | None) -> int:
         """Make dead letters of the messages in these ranges (None: all) that cannot be decoded; how many."""
-        if not self.known.versions:
+        if self.table is None or not self.rows.known.versions:
             return 0
         table, status = self.messages.table, self.work.ordering.status(self.table)
         self.describe_job(f"{table}: dead letters")
-        unreadable = dead_letters.unreadable(
-            self.frame(ranges, pending=ranges is None), self.context.protocol.sentences()
-        )
+        frame = self.rows.frame(ranges, pending=ranges is None)
+        unreadable = dead_letters.unreadable(frame, self.context.protocol.sentences())
         return dead_letters.set_aside(self.context, unreadable, self.work.routed.batch_id, table, status)
 
-    def quarantine(self, ranges: Mapping[Partition, Range] | None, *, again: bool) -> int:
+    def quarantine(self, ranges: Ranges | None, *, again: bool) -> int:
         """Set aside the changes in these ranges (None: all, and what has waited) that break a rule; how many.
 
         `again`: an earlier try has appended some of them; what it left out goes aside, whatever the rules say now.
         """
-        if not self.known.versions:
+        if self.table is None or not self.rows.known.versions:
             return 0
-        table, rules, fences = self.made, self.rules, self.fences
+        table, rules, fences = self.table, self.rows.rules, self.rows.fences
         if again or fences:
-            judged = self.judged_frame(ranges, pending=ranges is None)
+            judged = self.rows.judged(ranges, pending=ranges is None)
         else:  # what the append has counted, it has counted of these rows
             rules = rules.only({result.rule for result in self.judged if result.unexpected})
-            judged = rules.judged(self.frame(ranges, pending=ranges is None))
+            judged = rules.judged(self.rows.frame(ranges, pending=ranges is None))
         readable = walled(judged).where(F.col(change.ERROR).isNull())
         if again:  # a release writes with the last batch's number
             since = min(self.work.routed.batch_id, self.context.run.ledger.unfinished)
@@ -207,38 +201,12 @@ class TableWriter:
         """A few rows for each rule whose verdict on this batch is no."""
         self.describe_job(f"{self.made.source}: sample")
         failed = {result.rule for result in self.judged if result.unexpected and not result.success}
-        return sampled(self.frame(None), self.rules, failed, [column.name for column in self.made.layout.key])
-
-    def judged_frame(self, ranges: Mapping[Partition, Range] | None, *, pending: bool = True) -> DataFrame:
-        """The change frame of the messages in these ranges (None: all), with the bits of every rule, and fenced."""
-        judged = self.rules.judged(self.frame(ranges, pending=pending))
-        if not self.fences:
-            return judged
-        return fence(self.context, judged, self.rules, self.made.layout, self.messages.table)
-
-    def frame(self, ranges: Mapping[Partition, Range] | None, *, pending: bool = True) -> DataFrame:
-        """The change frame of the messages in these ranges (None: of all); see `TableOrdering.within`."""
-        if ranges is not None:
-            ranges = {**dict.fromkeys(self.messages.partitions, NOTHING), **ranges}
-        events = self.work.ordering.within(self.work, ranges, pending=pending)
-        return self.context.protocol.changes(events, self.known, self.made.layout.mapping)
+        return sampled(self.rows.frame(None), self.rows.rules, failed, [column.name for column in self.made.layout.key])
 
     @property
-    def rules(self) -> RuleSet:
-        """What judges the rows."""
-        return self.context.rules_of(self.known, self.made.layout)
-
-    @property
-    def fences(self) -> bool:
-        """Whether changes wait that come after quarantined ones of their key; a redrive sees to that itself."""
-        return self.context.settings.quality.fenced == "hold" and self.rules.gates and not self.work.forced
-
-    @property
-    def known(self) -> TableMessages:
-        """The messages of versions that the table has met: all, unless it is held."""
-        layout = self.table.layout if self.table else Layout()
-        met = tuple(seen for seen in self.messages.versions if layout.version(seen.version.version))
-        return self.messages if met == self.messages.versions else replace(self.messages, versions=met)
+    def rows(self) -> TableRows:
+        """Its rows, once it is made."""
+        return TableRows(self.context, self.work, self.made)
 
     @property
     def made(self) -> TablePair:
@@ -273,7 +241,7 @@ def _show_staged(writer: TableWriter, staged: Staged) -> Mapping[str, int]:
 
 def _beyond(writer: TableWriter, appended: str) -> tuple[RuleResult, ...]:
     """What Great Expectations says of the rows that the batch has appended, where it has to be asked and is due."""
-    context, source, rules = writer.context, writer.messages.table, writer.rules
+    context, source, rules = writer.context, writer.messages.table, writer.rows.rules
     seconds = context.settings.quality.gx_interval_seconds
     if not rules.beyond or not context.run.is_due(f"checks of {source}", seconds):
         return ()
@@ -286,7 +254,7 @@ def _beyond(writer: TableWriter, appended: str) -> tuple[RuleResult, ...]:
 
 def _counted(writer: TableWriter, appended: Appended, beyond: tuple[RuleResult, ...]) -> Mapping[str, int]:
     writer.rows_appended = appended.rows
-    writer.judged, writer.fingerprint = (*appended.results, *beyond), writer.rules.fingerprint
+    writer.judged, writer.fingerprint = (*appended.results, *beyond), writer.rows.rules.fingerprint
     return {
         **appended.counts,
         "errors": appended.errors,

@@ -270,6 +270,17 @@ class Prediction:
     rows: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How the change frame of one table is made of its rows: `of`.
+
+    `depends_on`: all that it depends on. Recipes of one protocol that have the same here give the same.
+    """
+
+    depends_on: Hashable
+    of: Callable[[DataFrame], DataFrame] = field(compare=False)
+
+
 class KnownVersions(Protocol):
     """What earlier messages have said of versions (`_pipeline.schemas`)."""
 
@@ -344,12 +355,12 @@ class SourceProtocol(Protocol):
         """
         ...
 
-    def changes(self, rows: DataFrame, messages: TableMessages, mapping: ColumnMapping) -> DataFrame:
-        """Change frame of one table, from its rows (`where`, `where_named`); those of other versions are left out.
+    def recipe(self, messages: TableMessages, mapping: ColumnMapping) -> Recipe:
+        """How its rows (`where`, `where_named`) become one table's change frame; other versions are left out.
 
-        The envelope of `model.change` without `_batch_id` and `_ingested_at`, the targets, and `_error` (a code
-        where the message cannot be decoded, else NULL), `_key_bytes`, `_value_bytes`, `_arrived_at`, `_checksum`
-        (`change.CHECKSUM`; it is computed only where it is selected).
+        The frame has the envelope of `model.change` without `_batch_id` and `_ingested_at`, the targets, and `_error`
+        (a code where the message cannot be decoded, else NULL), `_key_bytes`, `_value_bytes`, `_arrived_at`,
+        `_checksum` (`change.CHECKSUM`; it is computed only where it is selected).
         """
         ...
 

@@ -6,6 +6,7 @@ order, which their *positions* say. Only a source knows what a position counts; 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
@@ -66,6 +67,10 @@ class Partition(NamedTuple):
 
     stream: str
     number: int
+
+
+Ranges = Mapping[Partition, Range]
+"""In several partitions."""
 
 
 def place_of(row: Row) -> tuple[Partition, Position]:

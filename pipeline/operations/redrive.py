@@ -225,7 +225,7 @@ class _Part:
             return {}
         table, rules = writer.table, self.context.rules_of(writer.messages, writer.table.layout)
         _describe_job(self.context, str(self.source))
-        decided = self._decided(writer.judged_frame(None), rules, table).persist(StorageLevel.MEMORY_AND_DISK_DESER)
+        decided = self._decided(writer.rows.judged(None), rules, table).persist(StorageLevel.MEMORY_AND_DISK_DESER)
         try:
             counts = {row[_STATUS]: row["count"] for row in decided.groupBy(_STATUS).count().collect()}
             if counts.get(QUARANTINED):

@@ -79,6 +79,15 @@ DEFAULTS = {
 }
 
 
+_ON_THIS_MACHINE = {
+    # Hadoop has no call for a file's permissions here, and starts `chmod` for each file that it writes.
+    "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+    "spark.hadoop.fs.file.impl.disable.cache": "true",  # what was made before a session has its settings
+    # It renames a checkpoint's files without `readlink`, eight of which Spark's other one starts for each.
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming."
+    "FileSystemBasedCheckpointFileManager",
+}
+"""Where this process starts Spark and all of it is in one JVM."""
 _BEFORE_THE_JVM = (
     "spark.master", "spark.jars", "spark.files", "spark.archives", "spark.driver.", "spark.pyspark.", "spark.submit.",
     "spark.yarn.", "spark.kubernetes.", "spark.kerberos.",
@@ -217,8 +226,10 @@ def spread(spark: SparkSession, settings: Settings) -> None:
 
 def _configured(settings: Settings, submitted: Mapping[str, str] | None = None) -> dict[str, str]:
     """Spark's whole configuration; `submitted`: the properties that `spark-submit` was given, which count most."""
+    master = settings.spark.conf.get("spark.master", settings.spark.master)
     conf = {
         **DEFAULTS,
+        **(_ON_THIS_MACHINE if submitted is None and master.startswith("local") else {}),
         "spark.master": settings.spark.master,
         **catalog_properties(settings),
         **settings.spark.conf,

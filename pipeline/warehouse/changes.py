@@ -40,7 +40,7 @@ ERRORS = "errors"
 QUARANTINED = "aside"
 _ODD = "odd"
 _NEWEST = "newest"
-_STAMP = "_stamp"
+STAMP = "_stamp"
 """Batch number and time as one array, read by an index that is no constant: Spark would write constants into the code
 that it generates, and every batch would compile and warm up the decoding of every table anew."""
 NO_RULES = RuleSet()
@@ -107,30 +107,40 @@ def append(table: TablePair, frame: DataFrame, entry: Entry, branch: str | None 
     """
     observed, reached = Observation(), {**table.ends, **entry.ends}
     target = table.name.changes.branch(branch) if branch else table.name.changes.sql
-    made, judged, counters = _prepared(table, frame, entry)
-    rows = _rows(made, judged.observe(observed, *counters), entry)
+    mine = judged(table, frame, entry)
+    stamp = F.array(F.lit(entry.batch_id), F.lit(time.time_ns() // 1000)).cast("array<bigint>")
+    rows = mine.rows(mine.frame.observe(observed, *mine.counters).withColumns({STAMP: stamp}))
     _write(rows, target, {**ENDS.entry(reached), **entry.summary})
     table.changes.refresh()
     if not branch:
         table.ends = reached
-    appended = _appended(observed.get, entry.rules)
+    appended = appended_by(observed.get, entry.rules)
     committed = table.changes.added_by(OPERATION, entry.operation, branch or MAIN)
-    return appended if appended.rows == committed else _recounted(judged, counters, entry, committed)
+    return appended if appended.rows == committed else _recounted(mine, entry, committed)
 
 
-def _prepared(table: TablePair, frame: DataFrame, entry: Entry) -> tuple[_Recipe, DataFrame, list[Column]]:
-    """What an append takes, the judged frame, and what is counted of that."""
+@dataclass(frozen=True, slots=True)
+class JudgedChanges:
+    """A change frame with the bits of the rules, and what is counted of it."""
+
+    frame: DataFrame
+    counters: Sequence[Column]
+    _enters: Column
+    _rows: Projection
+
+    def rows(self, stamped: DataFrame) -> DataFrame:
+        """The rows that are added of such a frame, with `STAMP`."""
+        return self._rows.of(stamped.where(self._enters))
+
+
+def judged(table: TablePair, frame: DataFrame, entry: Entry) -> JudgedChanges:
+    """What an append makes of a change frame."""
     own = tuple(column.name for column in table.layout.columns)
     columns = (*own, change.BEFORE) if table.layout.before else own
     made = _recipe(columns, table.not_ours, entry.rules, entry.fenced)
     odd = [] if entry.odd is None else [F.count_if(entry.odd).alias(_ODD)]
-    return made, frame if entry.fenced else entry.rules.judged(frame), [*made.counters, *odd]
-
-
-def _rows(made: _Recipe, judged: DataFrame, entry: Entry) -> DataFrame:
-    """The rows that a judged frame adds."""
-    stamp = F.array(F.lit(entry.batch_id), F.lit(time.time_ns() // 1000)).cast("array<bigint>")
-    return made.rows.of(judged.where(made.enters).withColumns({_STAMP: stamp}))
+    rows = frame if entry.fenced else entry.rules.judged(frame)
+    return JudgedChanges(rows, [*made.counters, *odd], made.enters, made.rows)
 
 
 def as_written(spark: SparkSession, table: TablePair) -> DataFrame:
@@ -154,16 +164,17 @@ def _write(rows: DataFrame, target: str, summary: Mapping[str, str]) -> None:
     writer.append()
 
 
-def _recounted(judged: DataFrame, counters: Sequence[Column], entry: Entry, committed: int) -> Appended:
+def _recounted(mine: JudgedChanges, entry: Entry, committed: int) -> Appended:
     """Count in a pass of its own: an aggregate, unlike an observation, has each row once, however often Spark runs."""
-    counted = judged.agg(*counters).collect()[0].asDict()
-    appended = replace(_appended(counted, entry.rules), recounted=True)
+    counted = mine.frame.agg(*mine.counters).collect()[0].asDict()
+    appended = replace(appended_by(counted, entry.rules), recounted=True)
     if appended.rows != committed:
         raise AssertionError(f"{entry.operation}: {committed} rows were committed of {appended.rows} that there are")
     return appended
 
 
-def _appended(counted: Mapping[str, Any], rules: RuleSet) -> Appended:
+def appended_by(counted: Mapping[str, Any], rules: RuleSet) -> Appended:
+    """What an append was, by what its counters have counted."""
     counts = {op.value: counted[op.value] for op in Op if counted[op.value]}
     errors, quarantined, odd = (counted.get(name) or 0 for name in (ERRORS, QUARANTINED, _ODD))
     judged = sum(counts.values()) + quarantined - counts.get(Op.DELETE.value, 0)
@@ -186,8 +197,8 @@ def _recipe(columns: tuple[str, ...], not_ours: tuple[str, ...], rules: RuleSet,
     enters = readable & ~quarantined if rules.gates else readable
     zero = F.least(F.col(change.PARTITION), F.lit(0))
     stamped = {
-        change.BATCH_ID: F.col(_STAMP)[zero].alias(change.BATCH_ID),
-        change.INGESTED_AT: F.timestamp_micros(F.col(_STAMP)[zero + 1]).alias(change.INGESTED_AT),
+        change.BATCH_ID: F.col(STAMP)[zero].alias(change.BATCH_ID),
+        change.INGESTED_AT: F.timestamp_micros(F.col(STAMP)[zero + 1]).alias(change.INGESTED_AT),
     }
     ours = [stamped.get(name, F.col(quoted(name))) for name in (*change.ENVELOPE, *columns)]
     rows = Projection([*ours, *(F.lit(None).alias(name) for name in not_ours)])

@@ -78,6 +78,8 @@ class Catalog:
         self._string = self._jvm.java.lang.String
         self._json = self._jvm.com.fasterxml.jackson.databind.ObjectMapper()
         self._conversions = self._jvm.org.apache.iceberg.types.Conversions
+        executors = self._jvm.org.apache.iceberg.relocated.com.google.common.util.concurrent.MoreExecutors
+        self.in_this_thread = executors.newDirectExecutorService()
         self._long = self._jvm.org.apache.iceberg.types.Types.LongType.get()
         self._java = self._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(self._session, CATALOG)
 
@@ -282,6 +284,18 @@ class Table:
     def location(self) -> str:
         """Where its files lie."""
         return str(self._java.location())
+
+    @cached_property
+    def _is_local(self) -> bool:
+        return as_path(self.location) is not None
+
+    def prompt(self, update: Any) -> Any:
+        """A change of the table's files (Java) that reads and writes manifests in this thread, if they lie here.
+
+        Iceberg gives them to a pool, and looks every ten milliseconds whether they are done: four times a commit.
+        Those of a store are worth the pool.
+        """
+        return update.scanManifestsWith(self._catalog.in_this_thread) if self._is_local else update
 
     @cached_property
     def uuid(self) -> str:
@@ -600,7 +614,17 @@ class Table:
     def mark(self, summary: Mapping[str, str], branch: str) -> None:
         """An empty commit that only carries summary entries."""
         self.refresh()
-        append = self._java.newFastAppend().toBranch(branch)
+        self._commit(self._java.newFastAppend(), summary, branch)
+
+    def append_files(self, files: Iterable[Any], summary: Mapping[str, str], branch: str = MAIN) -> None:
+        """Append data files (Java), in one commit with these summary entries."""
+        append = self._java.newAppend()
+        for file in files:
+            append = append.appendFile(file)
+        self._commit(append, summary, branch)
+
+    def _commit(self, append: Any, summary: Mapping[str, str], branch: str) -> None:
+        append = self.prompt(append).toBranch(branch)
         for key, value in summary.items():
             append = append.set(key, value)
         append.commit()

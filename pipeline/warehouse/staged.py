@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.warehouse import changes
 from pipeline.warehouse.pairs import STAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyspark.sql import DataFrame
+    from collections.abc import Callable, Mapping
 
     from pipeline.model.places import PartitionId
     from pipeline.warehouse.changes import Appended, Entry
@@ -46,8 +43,8 @@ class Staged:
             self.waits = False
 
 
-def stage(table: TablePair, frame: DataFrame, entry: Entry) -> Staged:
-    """Append a change frame where nobody sees it yet."""
+def stage(table: TablePair, entry: Entry, append: Callable[[str], Appended]) -> Staged:
+    """Append where nobody sees it yet: `append` is given the branch."""
     branch = f"{STAGE}{entry.operation}"
     table.changes.stage(branch)
-    return Staged(table, branch, entry.ends, changes.append(table, frame, entry, branch))
+    return Staged(table, branch, entry.ends, append(branch))

@@ -189,6 +189,9 @@ OPERATION = _key(
     "ticdc.operation", Where.SNAPSHOT, TEXT.described("`batch<n>`, `release<n>`, …"),
     "which operation has committed the snapshot, so that a second try finds it",
 )  # fmt: skip
+IN_DRIVER = _key(
+    "ticdc.in-driver", Where.CHANGES_SNAPSHOT, stored.FLAG, "whether the driver has made its rows, without a job"
+)
 BY_CLONE = _key(
     "ticdc.by-clone", Where.CURRENT_SNAPSHOT, stored.FLAG,
     "whether the files of the changes table were linked, or their rows written once more",

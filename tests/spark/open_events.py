@@ -89,7 +89,7 @@ def events_of(prepared):
 def changed(open_protocol, prepared, messages, **options):
     """The change frame of one table as dictionaries, in the order in which they apply."""
     mine = prepared.where(open_protocol.where(messages))
-    frame = open_protocol.changes(mine, messages, mapping_of(messages, **options))
+    frame = open_protocol.recipe(messages, mapping_of(messages, **options)).of(mine)
     position = (change.COMMIT_TS, change.PARTITION, change.OFFSET, change.INDEX)
     return sorted(rows_of(frame), key=lambda row: [row[name] for name in position])
 

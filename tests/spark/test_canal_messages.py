@@ -48,7 +48,7 @@ def changes(spark, sent, **options):
     """The changes of the only table, in order."""
     protocol, prepared, messages = canal(spark, sent, **options)
     (table,) = messages.tables
-    frame = protocol.changes(prepared.where(protocol.where(table)), table, mapping_of(table))
+    frame = protocol.recipe(table, mapping_of(table)).of(prepared.where(protocol.where(table)))
     return frame.orderBy(*change.POSITION).collect()
 
 
@@ -143,7 +143,7 @@ def test_an_ordering_that_a_warehouse_has_stays(spark):
     assert protocol.ordering is Ordering.BY_OFFSET
     prepared = protocol.prepare(raw)
     (table,) = protocol.read(prepared).tables
-    (row,) = protocol.changes(prepared.where(protocol.where(table)), table, mapping_of(table)).collect()
+    (row,) = protocol.recipe(table, mapping_of(table)).of(prepared.where(protocol.where(table))).collect()
     assert row[change.COMMIT_TS] == TS
 
 
@@ -170,6 +170,6 @@ def test_values_around_the_limits_of_unsigned_numbers_make_one_version(spark):
     protocol, prepared, messages = canal(spark, sent)
     (table,) = messages.tables
     assert [seen.rows for seen in table.versions] == [25_000]
-    frame = protocol.changes(prepared.where(protocol.where(table)), table, mapping_of(table))
+    frame = protocol.recipe(table, mapping_of(table)).of(prepared.where(protocol.where(table)))
     found = frame.where(f"`{change.ERROR}` IS NULL AND ubigint >= 9223372036854775808").count()
     assert found == 12_500

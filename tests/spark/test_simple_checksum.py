@@ -56,7 +56,7 @@ def verdicts(spark, scenario, encoding, records):
     messages, said = protocol.read(prepared), {}
     assert (messages.refused, messages.unknown) == ((), ())
     for table in messages.tables:
-        frame = protocol.changes(prepared.where(protocol.where(table)), table, mapping_of(table))
+        frame = protocol.recipe(table, mapping_of(table)).of(prepared.where(protocol.where(table)))
         for row in frame.select(change.PARTITION, change.OFFSET, change.CHECKSUM).collect():
             said[row[0], row[1]] = row[2]
     prepared.unpersist()

@@ -123,7 +123,7 @@ def test_every_table_is_tidbs_after_all_changes(case, spark):
             continue
         mine = tables[source]
         rows = prepared.where(protocol.where(mine))
-        compare(protocol.changes(rows, mine, mapping_of(mine)), mine, sent, expected)
+        compare(protocol.recipe(mine, mapping_of(mine)).of(rows), mine, sent, expected)
     prepared.unpersist()
 
 

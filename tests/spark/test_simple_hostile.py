@@ -156,7 +156,7 @@ class Batch:
         columns = {column.name: column.type for seen in table.versions for column in seen.version.columns} | targets
         fields = {seen.version.version: {name: name for name in columns} for seen in table.versions}
         mapping = ColumnMapping(tuple(Target(*one) for one in columns.items()), fields, before=True)
-        return self.protocol.changes(mine, table, mapping).orderBy(change.OFFSET).collect()
+        return self.protocol.recipe(table, mapping).of(mine).orderBy(change.OFFSET).collect()
 
     @property
     def refused(self):
@@ -511,7 +511,7 @@ def test_a_message_is_decoded_once_whatever_is_asked_of_it(spark, encoding):
     names = {"id": "id", "name": "name"}
     mapping = ColumnMapping((Target("id", "int"), Target("name", "string")), {VERSION: names}, before=True)
     rows = batch.prepared.where(batch.protocol.where(batch.table))
-    frame = batch.protocol.changes(rows, batch.table, mapping)
+    frame = batch.protocol.recipe(batch.table, mapping).of(rows)
     asked = frame.where((F.col("id") > 0) & F.col(change.ERROR).isNull() & (F.col("_op") != "x"))
     spark.conf.set("spark.sql.maxPlanStringLength", "1000000")
     plan = asked._jdf.queryExecution().executedPlan().toString()

@@ -80,7 +80,7 @@ def test_every_line_is_a_row_or_a_dead_letter(spark, config, cut, form, protocol
     assert all(0 < seen.since <= seen.until < CommitTs(2**63) for seen in read.versions)
     targets = tuple(Target(column.name, column.type) for column in version.columns)
     fields = {version.version: {column.name: column.name for column in version.columns}}
-    frame = reader.changes(prepared.where(reader.where(read)), read, ColumnMapping(targets, fields, before=True))
+    frame = reader.recipe(read, ColumnMapping(targets, fields, before=True)).of(prepared.where(reader.where(read)))
     codes = {row[change.ERROR]: row["count"] for row in frame.groupBy(change.ERROR).count().collect()}
     assert sum(codes.values()) == read.rows
     assert set(codes) - {None} <= set(reader.sentences())

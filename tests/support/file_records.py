@@ -41,5 +41,6 @@ def decoded(protocol, raw, mapping):
     messages = protocol.read(prepared)
     changes = []
     for table in messages.tables:
-        changes += protocol.changes(prepared.where(protocol.where(table)), table, mapping).orderBy("_offset").collect()
+        rows = prepared.where(protocol.where(table))
+        changes += protocol.recipe(table, mapping).of(rows).orderBy("_offset").collect()
     return changes, messages

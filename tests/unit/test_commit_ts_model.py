@@ -45,6 +45,7 @@ def test_at_every_cut_each_table_is_tidbs_and_no_record_stands_twice(mode, monke
     for seed in range(HISTORIES):
         steps = drawn(seed, mode)
         monkeypatch.setattr(batch, "CLONES", seed % 2 == 0)  # the other way is that of pairs of earlier versions
+        monkeypatch.setattr(batch, "SMALL", seed % 3 == 0)
         if failure(steps):
             pytest.fail(f"history {seed} of '{mode}': {told(steps)}")
 

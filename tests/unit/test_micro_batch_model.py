@@ -46,6 +46,7 @@ def test_no_history_loses_or_doubles_a_record_or_shows_a_wrong_row(mode, monkeyp
     for seed in range(HISTORIES):
         steps = drawn(seed, mode)
         monkeypatch.setattr(model, "CLONES", seed % 2 == 0)  # the other way is that of pairs of earlier versions
+        monkeypatch.setattr(model, "SMALL", seed % 3 == 0)
         if failure(mode, steps):
             pytest.fail(f"history {seed} of '{mode}': {told(mode, steps)}")
 

@@ -33,6 +33,7 @@ from pipeline.protocols.sifted import without_impossible_progress
 from pipeline.warehouse.consistent_points import Lag
 from pipeline.warehouse.name_bindings import recorded_bindings
 from pipeline.warehouse.pairs import State, StoredBinding
+from pipeline.warehouse.small_batch import SmallBatch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -119,8 +120,9 @@ class ByCommitTs:
             again = reading.routed(context, routed.frame, dict(routed.stream_ids), reader)
             messages = replace(again, starts=messages.starts, ends=messages.ends, events=messages.events)
         from_pending, self._given_up = pending_records.given_up(context.protocol, before.messages, raw.given_up)
-        frame = routed.frame.unionByName(before.to_take)
-        return replace(routed, frame=frame, messages=pending_records.joined(messages, from_pending))
+        frame, messages = routed.frame.unionByName(before.to_take), pending_records.joined(messages, from_pending)
+        small = SmallBatch.of(context.spark, frame, messages.events + messages.pending_events)
+        return replace(routed, frame=frame, messages=messages, small=small)
 
     def not_stored(self, frame: DataFrame) -> DataFrame:
         """See `BatchOrdering.not_stored`."""

@@ -83,7 +83,7 @@ def _set_aside_undescribed(
         return routed, None, {}
     dead_letters = set_aside_refused(context, routed.frame, refused, routed.batch_id, SUPERSEDED)
     where = any_of([F.coalesce(undecodable.where, F.lit(False)) for undecodable in refused])
-    return replace(routed, frame=routed.frame.where(~where)), where, dead_letters
+    return replace(routed, frame=routed.frame.where(~where), small=None), where, dead_letters
 
 
 def _set_aside_gone(context: PipelineContext, routed: RoutedBatch, gone: Sequence[PlacedRows]) -> int:

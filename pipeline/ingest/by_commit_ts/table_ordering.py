@@ -15,7 +15,7 @@ from pipeline.ingest.table_work import EvolvedLayout, TableResult
 from pipeline.model.conditions import any_of
 from pipeline.model.messages import EVER, SeenVersion
 from pipeline.model.names import folded
-from pipeline.model.places import POSITION, stands_in
+from pipeline.model.places import POSITION, Ranges, stands_in
 from pipeline.warehouse import held_names
 from pipeline.warehouse.evolution import Note, keyed_as, let_leave, meet, meet_key, newest
 from pipeline.warehouse.held import why_not_created
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pipeline.ingest.context import PipelineContext
     from pipeline.ingest.table_work import TableWork
     from pipeline.model.messages import Messages, Part
-    from pipeline.model.places import Partition, Range
+    from pipeline.model.places import Partition
     from pipeline.warehouse.pairs import Place, TablePair
 
 MEMBERS_UNKNOWN = "MEMBERS_UNKNOWN"
@@ -156,18 +156,18 @@ class TableByCommitTs:
             streams = {at.stream for seen in new for at in seen.last if at.stream in work.routed.stream_ids}
             self.context.tables.note_streams(pair, {work.routed.stream_ids[stream] for stream in streams})
 
-    def within(self, work: TableWork, ranges: Mapping[Partition, Range] | None, *, pending: bool) -> DataFrame:
+    def within(self, work: TableWork, events: DataFrame, ranges: Ranges | None, *, pending: bool) -> DataFrame:
         """See `TableOrdering.within`."""
         protocol = self.context.protocol
         mine = protocol.where_named(self.parts) if self.parts else protocol.where(work.messages)
-        events = _inside(work.routed.frame, ranges or {}).where(mine)
+        events = _inside(events, ranges or {}).where(mine)
         return events if pending else events.where(~F.col(WAS_PENDING))
 
     def records(self, work: TableWork) -> Column:
         """See `TableOrdering.records`."""
         return pending.is_copy_of(work.statements) | pending.rows_of(self.context.protocol, self.parts)
 
-    def ranges(self, work: TableWork, batch: Messages) -> Mapping[Partition, Range]:
+    def ranges(self, work: TableWork, batch: Messages) -> Ranges:
         """See `TableOrdering.ranges`: anywhere."""
         return {at: (batch.starts[at], batch.ends[at]) for at in work.messages.partitions}
 
@@ -189,7 +189,7 @@ class TableByCommitTs:
         return TableResult(str(work.messages.table if pair is None else pair.source))
 
 
-def _inside(frame: DataFrame, ranges: Mapping[Partition, Range]) -> DataFrame:
+def _inside(frame: DataFrame, ranges: Ranges) -> DataFrame:
     """The events of these ranges, those of partitions that are not named, and all that has waited."""
     position = F.col(POSITION)
     outside = any_of(stands_in(at) & ~position.between(low, high - 1) for at, (low, high) in ranges.items())

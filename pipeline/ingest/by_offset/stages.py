@@ -17,12 +17,12 @@ from pipeline.ddl.table_ref import CreatedTable, TableRef, UnseenTable
 from pipeline.model.messages import SeenVersion, TableMessages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from pipeline.ddl.statement import Statement
     from pipeline.model.messages import Ddl
     from pipeline.model.names import Name
-    from pipeline.model.places import Partition, Range
+    from pipeline.model.places import Partition, Range, Ranges
     from pipeline.warehouse.layout import Layout
 
 Bindings = dict["Name", TableRef]
@@ -33,7 +33,7 @@ class StagedRows(NamedTuple):
     """Messages of one table name. `bounds`: the positions [from, to) at which they stand; None: the whole batch."""
 
     messages: TableMessages
-    bounds: Mapping[Partition, Range] | None = None
+    bounds: Ranges | None = None
 
 
 class Stage(NamedTuple):
@@ -144,7 +144,7 @@ def _meaningful(name: Name, least: int, meanings: Sequence[Bindings]) -> int:
     return next((n for n in range(least, len(meanings)) if name in meanings[n]), least)
 
 
-def restricted(table: TableMessages, bounds: Mapping[Partition, Range]) -> StagedRows | None:
+def restricted(table: TableMessages, bounds: Ranges) -> StagedRows | None:
     """The table's messages within position ranges [from, to); None where there are none."""
     versions = []
     for seen in table.versions:

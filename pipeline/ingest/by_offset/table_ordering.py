@@ -15,7 +15,7 @@ from pipeline.model import change
 from pipeline.model.conditions import any_of
 from pipeline.model.holding import NAMELESS
 from pipeline.model.messages import SeenVersion
-from pipeline.model.places import PARTITION, POSITION, STREAM, stands_in
+from pipeline.model.places import PARTITION, POSITION, STREAM, Ranges, stands_in
 from pipeline.warehouse import current
 from pipeline.warehouse.evolution import keyed_as, meet, meet_key, newest, surely_keyed
 from pipeline.warehouse.held import taken
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pipeline.ingest.table_work import TableWork
     from pipeline.model.columns import SchemaId
     from pipeline.model.messages import Messages
-    from pipeline.model.places import Partition, Range
+    from pipeline.model.places import Partition
     from pipeline.warehouse.evolution import Note
     from pipeline.warehouse.pairs import TablePair
 
@@ -48,7 +48,7 @@ class TableByOffset:
     context: PipelineContext
     names: NamesByOffset | None = None
     """None outside of a batch."""
-    bounds: Mapping[Partition, Range] | None = None
+    bounds: Ranges | None = None
     """The positions [from, to) at which the messages' stage stands; None: the whole batch."""
     entered: int = 0
     """Commit ts of the statement with which the messages' stage begins."""
@@ -132,7 +132,7 @@ class TableByOffset:
         if evolved.unclear and pair.state is State.LIVE:
             self.context.tables.set_state(pair, State.HELD, evolved.unclear)
 
-    def within(self, work: TableWork, ranges: Mapping[Partition, Range] | None, *, pending: bool) -> DataFrame:
+    def within(self, work: TableWork, events: DataFrame, ranges: Ranges | None, *, pending: bool) -> DataFrame:
         """See `TableOrdering.within`: within the bounds of the stage, too. A whole partition needs no predicate."""
         del pending  # nothing is
         bounds = dict(self.bounds or {})
@@ -149,16 +149,14 @@ class TableByOffset:
                 lasts[partition] = max(seen.last[partition], lasts.get(partition, 0))
         whole = {at for at, (low, high) in bounds.items() if low <= starts.get(at, 0) and high > lasts.get(at, 0)}
         needed = {at: within for at, within in bounds.items() if self.bounds or at not in whole}
-        if not needed:
-            return work.routed.frame
-        return work.routed.frame.where(_inside(needed, exhaustive=self.bounds is not None))
+        return events.where(_inside(needed, exhaustive=self.bounds is not None)) if needed else events
 
     def records(self, work: TableWork) -> Column:
         """See `TableOrdering.records`."""
         copies = pending.is_copy_of(work.statements)
         return copies | self.context.protocol.where(work.messages) if work.messages.versions else copies
 
-    def ranges(self, work: TableWork, batch: Messages) -> Mapping[Partition, Range]:
+    def ranges(self, work: TableWork, batch: Messages) -> Ranges:
         """See `TableOrdering.ranges`: within the bounds of the stage."""
         bounds = self.bounds or {}
         return {at: bounds.get(at, (batch.starts[at], batch.ends[at])) for at in work.messages.partitions}
@@ -170,7 +168,7 @@ class TableByOffset:
     def hold(self, work: TableWork, _pair: TablePair | None, ends: Mapping[Partition, int], reason: str) -> int:
         """See `TableOrdering.hold`."""
         beyond = {at: (end, 2**62) for at, end in ends.items()}
-        rows = self.within(work, beyond, pending=False).where(self.records(work))
+        rows = self.within(work, work.routed.frame, beyond, pending=False).where(self.records(work))
         return pending.write_held(self.context, rows, work, reason, "open")
 
     def publish(self, work: TableWork, pair: TablePair | None) -> TableResult:
@@ -202,7 +200,7 @@ def _arrivals(frame: DataFrame) -> DataFrame:
     )
 
 
-def _inside(bounds: Mapping[Partition, Range], *, exhaustive: bool) -> Column:
+def _inside(bounds: Ranges, *, exhaustive: bool) -> Column:
     """Whether a raw message lies within the ranges. Not `exhaustive`: other partitions are not restricted."""
     position = F.col(POSITION)
     inside = any_of(stands_in(at) & (position >= low) & (position < high) for at, (low, high) in bounds.items())

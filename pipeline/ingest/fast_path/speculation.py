@@ -8,12 +8,14 @@ the branch when it is the append's turn; where it was not, the branch goes and t
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pipeline.ingest.routed import RoutedBatch, SpeculativeAppend
 from pipeline.model.messages import EVER
 from pipeline.model.names import TableName
 from pipeline.observe.logs import bound
+from pipeline.warehouse import changes
 from pipeline.warehouse.altered import may_be_written
 from pipeline.warehouse.changes import Entry
 from pipeline.warehouse.pairs import State
@@ -85,7 +87,8 @@ def _speculate(
     context.spark.sparkContext.setJobDescription(f"batch {batch_id}: {table.source}: append changes while reading")
     ends = {(stream_ids[at.stream], at.number): end for at, (_, end) in ranges.items()}
     with bound(table=str(table.source)):
-        staged = stage(table, prediction.frame, Entry(batch_id, ends, f"batch{batch_id}", rules, prediction.odd))
+        entry = Entry(batch_id, ends, f"batch{batch_id}", rules, prediction.odd)
+        staged = stage(table, entry, partial(changes.append, table, prediction.frame, entry))
         context.step("speculated")
     messages = prediction.messages() if _is_right(prediction, staged.appended) else None
     if messages is not None and _is_of(table, messages):

@@ -21,6 +21,7 @@ from pipeline.model.messages import (
     Ordering,
     Origin,
     Prediction,
+    Recipe,
     SeenVersion,
     TableMessages,
     Undecodable,
@@ -167,11 +168,15 @@ class AvroProtocol:
             for sentence in self.asserted.denied(self.registry.ticdc_schema(values[-1])):
                 yield f"{messages.table}: {sentence}"
 
-    def changes(self, rows: DataFrame, messages: TableMessages, mapping: ColumnMapping) -> DataFrame:
-        """See `SourceProtocol.changes`: a version is of one table alone, so that rows of others may be there."""
-        streams = sorted({at.stream for at in messages.partitions})
-        mine = rows.where(F.col(STREAM).isin(*streams))
-        return decode.change_frame(mine, self._writers(messages), mapping, self.timezone)
+    def recipe(self, messages: TableMessages, mapping: ColumnMapping) -> Recipe:
+        """See `SourceProtocol.recipe`: a version is of one table alone, so that rows of others may be there."""
+        streams = tuple(sorted({at.stream for at in messages.partitions}))
+        writers = tuple(self._writers(messages))
+
+        def changes(rows: DataFrame) -> DataFrame:
+            return decode.change_frame(rows.where(F.col(STREAM).isin(*streams)), writers, mapping, self.timezone)
+
+        return Recipe((streams, writers, mapping), changes)
 
     def predict(
         self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[Partition, Range], mapping: ColumnMapping

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from pipeline.model.messages import INDEX, Ordering
+from pipeline.model.messages import INDEX, Ordering, Recipe
 from pipeline.model.places import RAW
 from pipeline.model.projection import Projection, once
 from pipeline.protocols import compressed
@@ -103,12 +103,14 @@ class CanalProtocol(LayoutProtocol):
         made = LayoutProtocol.version(self, group, definitions, commit_ts)
         return replace(made, tells_commit_ts=False, tells_before=True) if self._plain else made
 
-    def changes(self, rows: DataFrame, messages: TableMessages, mapping: ColumnMapping) -> DataFrame:
-        """See `SourceProtocol.changes`: by offset events of other tables may be there."""
+    def recipe(self, messages: TableMessages, mapping: ColumnMapping) -> Recipe:
+        """See `SourceProtocol.recipe`: by offset events of other tables may be there."""
         versions = tuple(self.version_rows(messages))
-        if self._plain:
-            return self._changes(rows.where(self.where(messages)), versions, mapping, PLAIN_ROWS)
-        return self._changes(rows, versions, mapping, ROWS)
+        if not self._plain:
+            return Recipe((versions, mapping), lambda rows: self._changes(rows, versions, mapping, ROWS))
+        mine, names = self.where(messages), (messages.table, *(one.version.table for one in versions))
+        depends_on = (names, self._layouts.of_none, versions, mapping)
+        return Recipe(depends_on, lambda rows: self._changes(rows.where(mine), versions, mapping, PLAIN_ROWS))
 
     def foreseen(
         self,

@@ -21,6 +21,7 @@ from pipeline.model.messages import (
     Ordering,
     Part,
     Prediction,
+    Recipe,
     SeenVersion,
     TableMessages,
     Undecodable,
@@ -211,13 +212,17 @@ class DescribedProtocol:
         """See `SourceProtocol.where_named`."""
         return (field_of("kind") == MessageKind.DML) & any_of(_within(part) for part in parts)
 
-    def changes(self, rows: DataFrame, messages: TableMessages, mapping: ColumnMapping) -> DataFrame:
-        """See `SourceProtocol.changes`."""
+    def recipe(self, messages: TableMessages, mapping: ColumnMapping) -> Recipe:
+        """See `SourceProtocol.recipe`."""
         by_number = {seen.version.version: seen.version for seen in messages.versions}
         versions = tuple(version for number, version in by_number.items() if number in mapping.fields)
         numbers = [F.lit(version.version) for version in versions]
-        mine = rows.where(field_of("version").isin(*numbers))
-        return frame.recipe(versions, mapping, self.timezone, self.encoding).of(mine)
+
+        def changes(rows: DataFrame) -> DataFrame:
+            mine = rows.where(field_of("version").isin(*numbers))
+            return frame.recipe(versions, mapping, self.timezone, self.encoding).of(mine)
+
+        return Recipe((versions, mapping), changes)
 
     def predict(
         self, raw: DataFrame, kinds: frozenset[AnyKind], ranges: Mapping[Partition, Range], mapping: ColumnMapping

@@ -58,6 +58,11 @@ class Layouts:
         return self._numbers.get(bits, ())
 
     @property
+    def of_none(self) -> frozenset[int]:
+        """The numbers of rows that no table can have."""
+        return frozenset(self._of_none)
+
+    @property
     def refused(self) -> Column:
         """Whether an event is a row that no table can have."""
         if not self._of_none:

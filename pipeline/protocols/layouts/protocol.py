@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pipeline.model.large_rows import LargeRows
-    from pipeline.model.messages import ColumnMapping, Ddl, Kind, KnownVersions, Part
+    from pipeline.model.messages import ColumnMapping, Ddl, Kind, KnownVersions, Part, Recipe
     from pipeline.model.names import TableName
     from pipeline.model.places import Partition, Range
     from pipeline.model.types import WarehouseType
@@ -71,7 +71,7 @@ CREATING = (ActionType.CREATE_TABLE, ActionType.CREATE_TABLES)
 
 @dataclass(slots=True)
 class LayoutProtocol(ABC):
-    """See `SourceProtocol`. What is left for a protocol: `taken_apart`, `learn_layouts`, `statements`, and `changes`.
+    """See `SourceProtocol`. What is left for a protocol: `taken_apart`, `learn_layouts`, `statements`, and `recipe`.
 
     `timezone` is the changefeed's; `overrides` and `members` are of the settings' `warehouse.columns`: types, and what
     ENUM and SET columns may hold. `remembered` is what earlier batches have described.
@@ -133,8 +133,8 @@ class LayoutProtocol(ABC):
         """The DDL statements of a prepared frame in their order, each once, with every place where it stands."""
 
     @abstractmethod
-    def changes(self, rows: DataFrame, messages: TableMessages, mapping: ColumnMapping) -> DataFrame:
-        """See `SourceProtocol.changes`."""
+    def recipe(self, messages: TableMessages, mapping: ColumnMapping) -> Recipe:
+        """See `SourceProtocol.recipe`."""
 
     def as_sent(self, name: str) -> str:
         """Names are sent as they are."""
@@ -338,7 +338,7 @@ class LayoutProtocol(ABC):
         `raw` is plain. `counted` is to be given the prepared frame, and gives its rows.
         """
         del sorts
-        return self.changes(counted(self.taken_apart(raw)), messages, mapping)
+        return self.recipe(messages, mapping).of(counted(self.taken_apart(raw)))
 
     def is_newest(self, seen: SeenVersion) -> bool:
         """Always: the numbers of versions have no order, and statements part them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pipeline.model.messages import Recipe
 from pipeline.protocols import compressed
 from pipeline.protocols.large import codes as large
 from pipeline.protocols.large.form import LargeEvents
@@ -100,10 +101,11 @@ class OpenProtocol(LayoutProtocol):
                     "from inserts, so that the rows before them stay; set output-old-value = true in [sink.open]"
                 )
 
-    def changes(self, rows: DataFrame, messages: TableMessages, mapping: ColumnMapping) -> DataFrame:
-        """See `SourceProtocol.changes`."""
-        made = recipe(self._readers(messages), mapping, self.timezone, old_values=self.tells_op)
-        return made.of(rows)
+    def recipe(self, messages: TableMessages, mapping: ColumnMapping) -> Recipe:
+        """See `SourceProtocol.recipe`."""
+        readers, old_values = self._readers(messages), self.tells_op
+        made = recipe(readers, mapping, self.timezone, old_values=old_values)
+        return Recipe((readers, mapping, old_values), made.of)
 
     def _readers(self, messages: TableMessages) -> tuple[ImageReader, ...]:
         return tuple(

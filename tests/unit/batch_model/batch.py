@@ -24,17 +24,26 @@ from unit.batch_model.suites import FENCE, broken, rule_set
 from unit.batch_model.upstream import Record, Registry, converted, read_default
 
 from pipeline.errors import BatchFailed
-from pipeline.ingest import accounting, batch, table_writer
+from pipeline.ingest import accounting, batch, reading, table_writer
 from pipeline.ingest.fast_path import speculation
 from pipeline.ingest.set_aside import dead_letters, fence
 from pipeline.ingest.table_writer import TableWriter
 from pipeline.model import change, conditions, places
-from pipeline.model.messages import Ddl, Messages, Ordering, Prediction, SeenVersion, TableMessages, Undecodable
+from pipeline.model.messages import (
+    Ddl,
+    Messages,
+    Ordering,
+    Prediction,
+    Recipe,
+    SeenVersion,
+    TableMessages,
+    Undecodable,
+)
 from pipeline.model.names import TableName
 from pipeline.operations import redrive, release, superseded
 from pipeline.quality import rules, samples
 from pipeline.quality.suites import Severity
-from pipeline.warehouse import altered, changes, current, publisher, raw_records, tables
+from pipeline.warehouse import altered, changes, current, publisher, raw_records, small_batch, tables
 from pipeline.warehouse.clone.aligned import are_aligned
 from pipeline.warehouse.clone.keys import CannotClone
 from pipeline.warehouse.pairs import State
@@ -229,11 +238,15 @@ class ModelProtocol:
         topics = {at.stream for at in messages.partitions}
         return Col(lambda row: row["topic"] in topics and row["value"].message.schema in schemas)
 
-    def changes(self, raw: Frame, messages: TableMessages, mapping: ColumnMapping) -> Frame:
-        """See `SourceProtocol.changes`."""
-        mine = raw.where(self.where(messages))
+    def recipe(self, messages: TableMessages, mapping: ColumnMapping) -> Recipe:
+        """See `SourceProtocol.recipe`."""
         columns = (*_ENVELOPE, *(target.name for target in mapping.targets))
-        return Frame(lambda: [_changed(row, mapping) for row in mine.rows], columns, raw.catalog)
+
+        def changes(raw: Frame) -> Frame:
+            mine = raw.where(self.where(messages))
+            return Frame(lambda: [_changed(row, mapping) for row in mine.rows], columns, raw.catalog)
+
+        return Recipe((messages, mapping), changes)
 
     def as_sent(self, name: str) -> str:
         """See `SourceProtocol.as_sent`."""
@@ -508,6 +521,34 @@ def _apply(self: Any, news: Sequence[ChangeRow]) -> current.Published:
     return current.Published(len(last), conflicts)
 
 
+SMALL = False
+"""Whether batches are small."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSmallBatch:
+    """In place of `SmallBatch`: its `empty` frame has the rows that the driver has."""
+
+    empty: Frame
+
+    @classmethod
+    def of(cls, _spark: ModelSpark, frame: Frame, _events: int) -> ModelSmallBatch | None:
+        """See `SmallBatch.of`."""
+        return cls(Frame(frame.rows, frame.columns, frame.catalog)) if SMALL else None
+
+
+def append_small(
+    table: Any,
+    _batch: ModelSmallBatch,
+    within: Frame,
+    recipe: Recipe,
+    entry: changes.Entry,
+    branch: str | None = None,
+) -> changes.Appended:
+    """For `small_batch.append`."""
+    return changes.append(table, recipe.of(within), entry, branch)
+
+
 CLONES = False
 """Whether tables are published by the files of their changes tables, where that can be."""
 
@@ -672,6 +713,8 @@ def replacements() -> list[tuple[Any, str, Any]]:
         *((module, "DataFrame", Frame) for module in modules if getattr(module, "DataFrame", None) is DataFrame),
         *((module, *memo) for module in modules for memo in _memos(module)),
         (changes, "Observation", Observation),
+        (reading, "SmallBatch", ModelSmallBatch),
+        (small_batch, "append", append_small),
         (altered, "look", lambda _pair: None),  # no user is at work
         (batch, "side_by_side", one_by_one),
         (accounting, "Books", ModelBooks),

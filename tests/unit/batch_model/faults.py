@@ -13,7 +13,7 @@ from unit.batch_model.iceberg import ModelTable
 
 from pipeline import ddl as text
 from pipeline.ddl.table_ref import PairRef
-from pipeline.ingest import batch, reading, table_writer
+from pipeline.ingest import batch, reading, table_rows, table_writer
 from pipeline.ingest.accounting import Books
 from pipeline.ingest.by_offset import names, ordering, stages, table_ordering
 from pipeline.ingest.by_offset.names import NamesByOffset, PastDdl
@@ -92,7 +92,7 @@ def a_tables_own_end_ignored(plant: Plant) -> Hunt:
 
 def partitions_without_a_range_appended(plant: Plant) -> Hunt:
     """A partition of which the table has everything is not kept out."""
-    plant.setattr(table_writer, "NOTHING", (0, 2**62))
+    plant.setattr(table_rows, "NOTHING", (0, 2**62))
     return Hunt(PLAIN, (ROWS, BATCH, CHECKPOINT))
 
 
@@ -394,7 +394,7 @@ def released_rows_not_judged(plant: Plant) -> Hunt:
         if not self.work.forced:
             return original(self, ranges)
         with plant.context() as lenient:
-            lenient.setattr(TableWriter, "rules", property(lambda _self: changes.NO_RULES))
+            lenient.setattr(table_rows.TableRows, "rules", property(lambda _self: changes.NO_RULES))
             return original(self, ranges)
 
     original = TableWriter.append

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from unit.batch_model.frames import F
@@ -262,6 +263,18 @@ def rows_beyond_the_resolved_ts_are_shown(plant: Plant) -> str:
     """A table shows all that it has."""
     plant.setattr(Publishing, "_until", lambda _self, table: max(table.by_commit_ts.cut, _newest(table)))
     return ROWS
+
+
+def a_small_batch_has_only_what_is_new(plant: Plant) -> str:
+    """The driver is not given what has waited."""
+    plant.setattr(lake.by_offset, "SMALL", True)
+    small = lake.by_offset.ModelSmallBatch
+
+    def of(_spark, frame, _events):
+        return small(frame.where(~F.col(pending.WAS_PENDING)))
+
+    plant.setattr(lake.ordering, "SmallBatch", SimpleNamespace(of=of))
+    return COLUMNS
 
 
 def a_clone_shows_what_comes_later(plant: Plant) -> str:

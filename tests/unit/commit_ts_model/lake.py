@@ -21,7 +21,7 @@ from unit.commit_ts_model.upstream import TOO_LARGE
 
 from pipeline.ingest import accounting
 from pipeline.ingest import ordering as by_ordering
-from pipeline.ingest.by_commit_ts import publishing, redeliveries
+from pipeline.ingest.by_commit_ts import ordering, publishing, redeliveries
 from pipeline.ingest.by_commit_ts.ordering import ByCommitTs
 from pipeline.ingest.set_aside import pending
 from pipeline.model import change
@@ -32,6 +32,7 @@ from pipeline.model.messages import (
     MessageHeader,
     Messages,
     Ordering,
+    Recipe,
     SeenVersion,
     TableMessages,
     Undecodable,
@@ -169,11 +170,15 @@ class CommitTsProtocol:
 
         return Col(mine)
 
-    def changes(self, rows: Frame, _messages: TableMessages, mapping: ColumnMapping) -> Frame:
-        """See `SourceProtocol.changes`: rows that nothing has described are not among them."""
-        mine = rows.where(Col(lambda row: row["value"].message.schema in mapping.fields))
+    def recipe(self, messages: TableMessages, mapping: ColumnMapping) -> Recipe:
+        """See `SourceProtocol.recipe`: rows that nothing has described are not among them."""
         columns = (*_ENVELOPE, change.BEFORE, *(target.name for target in mapping.targets))
-        return Frame(lambda: [_changed(row, mapping) for row in mine.rows], columns, rows.catalog)
+
+        def changes(rows: Frame) -> Frame:
+            mine = rows.where(Col(lambda row: row["value"].message.schema in mapping.fields))
+            return Frame(lambda: [_changed(row, mapping) for row in mine.rows], columns, rows.catalog)
+
+        return Recipe((messages, mapping), changes)
 
     def predict(self, *_: object) -> None:
         """See `SourceProtocol.predict`: the model has no fast path."""
@@ -545,6 +550,7 @@ def replacements() -> list[tuple[Any, str, Any]]:
     """(where, name, instead): Spark's part of the product."""
     return [
         *by_offset.replacements(),
+        (ordering, "SmallBatch", by_offset.ModelSmallBatch),
         (accounting, "Books", ModelBooks),
         (by_ordering, "ByCommitTs", ModelByCommitTs),
         (pending, "raw_records", _raw_records),

@@ -1,0 +1,78 @@
+import java.io.IOException;
+import java.lang.reflect.Method;
+import java.util.ArrayList;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.BasePredicate;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.JoinedRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeArrayData;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.connector.write.DataWriter;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.execution.AggregatingAccumulator;
+
+/**
+ * Takes rows through the steps of a plan, in the driver: the loops over rows that Python must not do.
+ *
+ * Janino compiles this text when it is first needed, as it does with the code that Spark generates. Janino knows no
+ * lambdas, and of generics only what it can ignore.
+ */
+public final class DriverSteps {
+
+  /**
+   * The rows that are left of `rows` after the steps. A step is a condition, a select list, a set of counters, or a
+   * row: the columns of a row are put behind those that are there.
+   */
+  public InternalRow[] run(Object[] steps, InternalRow[] rows) {
+    ArrayList left = new ArrayList();
+    for (int number = 0; number < rows.length; number++) {
+      InternalRow row = rows[number];
+      for (int place = 0; place < steps.length && row != null; place++) {
+        Object step = steps[place];
+        if (step instanceof BasePredicate) {
+          row = ((BasePredicate) step).eval(row) ? row : null;
+        } else if (step instanceof UnsafeProjection) {
+          row = (InternalRow) ((UnsafeProjection) step).apply(row);
+        } else if (step instanceof AggregatingAccumulator) {
+          ((AggregatingAccumulator) step).add(row);
+        } else {
+          row = new JoinedRow(row, (InternalRow) step);
+        }
+      }
+      if (row != null) {
+        left.add(row.copy()); // a select list gives the same object for every row
+      }
+    }
+    return (InternalRow[]) left.toArray(new InternalRow[left.size()]);
+  }
+
+  /** What counters that are BIGINTs have counted, as a JSON array: a call for each would take longer than to count. */
+  public String counted(AggregatingAccumulator counters) {
+    InternalRow values = (InternalRow) counters.value();
+    StringBuilder text = new StringBuilder("[");
+    for (int place = 0; place < values.numFields(); place++) {
+      text.append(place == 0 ? "" : ",");
+      text.append(values.isNullAt(place) ? "null" : String.valueOf(values.getLong(place)));
+    }
+    return text.append("]").toString();
+  }
+
+  /** A row of one column: an array of two BIGINTs. */
+  public InternalRow pair(long first, long second) {
+    return new GenericInternalRow(new Object[] {UnsafeArrayData.fromPrimitiveArray(new long[] {first, second})});
+  }
+
+  /** The data files that an Iceberg writer has written: its message shows them to its own package alone. */
+  public Object[] files(WriterCommitMessage message) throws ReflectiveOperationException {
+    Method files = message.getClass().getDeclaredMethod("files", new Class[0]);
+    files.setAccessible(true);
+    return (Object[]) files.invoke(message, new Object[0]);
+  }
+
+  /** Write rows as a task of Spark would. */
+  public void write(DataWriter writer, InternalRow[] rows) throws IOException {
+    for (int number = 0; number < rows.length; number++) {
+      writer.write(rows[number]);
+    }
+  }
+}

@@ -1,0 +1,216 @@
+"""A frame's plan as steps that the driver takes row by row. The one module that knows how Catalyst makes a plan.
+
+A job takes Spark 0.2 s for ten rows: it analyses the frame, optimises it, writes code for it, compiles that, and sends
+it to a task. What is left of that here is done once for a table: the optimised plan, taken apart into the conditions
+and select lists that Spark itself would evaluate. No code is written for them: Catalyst's expressions evaluate
+themselves, more slowly a row, and at once.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, cast
+
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_SOURCE = Path(__file__).with_name("DriverSteps.java")
+_COUNTERS = "counters"
+
+
+class NotInDriver(Exception):
+    """The driver does not make such a frame: its plan has something else than conditions and select lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverRows:
+    """Rows in the driver's JVM. `java`: an array of Catalyst's rows."""
+
+    java: Any
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class DriverRow:
+    """A row whose columns are put behind those of each row of a plan."""
+
+    java: Any
+
+
+@dataclass(frozen=True, slots=True)
+class DriverPlan:
+    """What makes the rows of a frame out of those of the frame that it is over: `Catalyst.plan`."""
+
+    steps: tuple[Any, ...]
+    schema: Any
+    """The columns of its rows, as Java's StructType."""
+    counters: Any = None
+    counted: tuple[str, ...] = ()
+    """What the counters are called, in their order."""
+    evaluating: Lock = field(default_factory=Lock, repr=False, compare=False)
+    """Expressions keep what they have computed last: a plan is for one thread at a time."""
+
+
+class Catalyst:
+    """Spark's evaluation of expressions, in the driver of one session: `of`."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self._jvm: Any = cast("Any", spark)._jvm
+        self._session: Any = spark._jsparkSession
+        self._gateway: Any = cast("Any", spark.sparkContext)._gateway
+        self._empty: dict[str, DataFrame] = {}
+        self._expressions = self._jvm.org.apache.spark.sql.catalyst.expressions
+
+    @staticmethod
+    @lru_cache(maxsize=1)
+    def of(spark: SparkSession) -> Catalyst:
+        """The one of this session."""
+        return Catalyst(spark)
+
+    def empty(self, like: DataFrame) -> DataFrame:
+        """A frame with the columns of another one and no rows: the same one, for the same columns.
+
+        Spark does not know that it has none, and plans as for any rows.
+        """
+        columns = cast("Any", like)._jdf.schema()
+        name = str(columns.json())
+        if name not in self._empty:
+            no_rows = cast("Any", self.spark.sparkContext)._jsc.emptyRDD()
+            self._empty[name] = self._frame(self._session.createDataFrame(no_rows, columns))
+        return self._empty[name]
+
+    def size(self, frame: DataFrame) -> int:
+        """How many bytes a frame has, as Spark knows or guesses it; of one that is kept it knows."""
+        return int(cast("Any", frame)._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+
+    def collected(self, frame: DataFrame) -> DriverRows:
+        """The rows of a frame, brought to the driver by one job."""
+        rows = cast("Any", frame)._jdf.queryExecution().executedPlan().executeCollect()
+        return DriverRows(rows, len(rows))
+
+    def counting(self, frame: DataFrame, counters: Sequence[Column]) -> DataFrame:
+        """The frame, with BIGINTs that its plan counts."""
+        return frame.observe(_COUNTERS, *counters)
+
+    def plan(self, frame: DataFrame) -> DriverPlan:
+        """The steps from an `empty` frame to one that is over it. Raises `NotInDriver`."""
+        self._activate()
+        plan = cast("Any", frame)._jdf.queryExecution().optimizedPlan()
+        steps: list[Any] = []
+        counters, counted = None, ()
+        while (kind := plan.nodeName()) != "LogicalRDD":
+            if kind not in ("Project", "Filter", "CollectMetrics"):
+                raise NotInDriver(kind)
+            child = plan.child()
+            if kind == "Project":
+                steps.append(self._select_list(plan.projectList(), child.output()))
+            elif kind == "Filter":
+                steps.append(self._condition(plan.condition(), child.output()))
+            else:
+                accumulators = self._jvm.org.apache.spark.sql.execution.AggregatingAccumulator
+                counters = accumulators.apply(plan.metrics(), child.output())
+                counted = tuple(counters.schema().fieldNames())
+                steps.append(counters)
+            plan = child
+        return DriverPlan(tuple(reversed(steps)), cast("Any", frame)._jdf.schema(), counters, counted)
+
+    def run(self, rows: DriverRows, *parts: DriverPlan | DriverRow) -> tuple[DriverRows, Mapping[str, int | None]]:
+        """The rows that come of plans, one after the other, and what these have counted."""
+        self._activate()
+        plans = [part for part in parts if isinstance(part, DriverPlan)]
+        steps = [step for part in parts for step in (part.steps if isinstance(part, DriverPlan) else (part.java,))]
+        counting = [plan for plan in plans if plan.counted]
+        with ExitStack() as evaluating:
+            for plan in plans:
+                evaluating.enter_context(plan.evaluating)
+            for plan in counting:
+                plan.counters.reset()
+            left = self._steps.run(self.array(self._jvm.java.lang.Object, steps), rows.java)
+            numbers = [(plan.counted, json.loads(self._steps.counted(plan.counters))) for plan in counting]
+        counts = {name: number for names, values in numbers for name, number in zip(names, values, strict=True)}
+        return DriverRows(left, len(left)), counts
+
+    def pair(self, first: int, second: int) -> DriverRow:
+        """A row of one column, an array of two BIGINTs."""
+        return DriverRow(self._steps.pair(first, second))
+
+    def write(self, writer: Any, rows: DriverRows) -> None:
+        """Give rows to a DataWriter of Spark's, as a task does."""
+        self._steps.write(writer, rows.java)
+
+    def files(self, message: Any) -> Sequence[Any]:
+        """The data files in the message of an Iceberg writer that has ended."""
+        return list(self._steps.files(message))
+
+    def array(self, kind: Any, items: Sequence[Any]) -> Any:
+        """An array of Java objects."""
+        array = self._gateway.new_array(kind, len(items))
+        for place, item in enumerate(items):
+            array[place] = item
+        return array
+
+    def assigned(self, frame: DataFrame, table: Any) -> DataFrame:
+        """The frame with the columns of a table of Spark's, as an append by name puts them in order and casts them."""
+        nothing = self._jvm.scala.Option.empty()
+        relation = self._jvm.org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+        options = self._jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap.empty()
+        target = relation.create(table, nothing, nothing, options)
+        appending = _companion(self._jvm.org.apache.spark.sql.catalyst.plans.logical, "AppendData")
+        no_options = getattr(appending, "byName$default$3")()
+        append = appending.byName(target, cast("Any", frame)._jdf.logicalPlan(), no_options)
+        analysed = self._session.sessionState().analyzer().execute(append)
+        return self._frame(self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._session, analysed.query()))
+
+    @cached_property
+    def _steps(self) -> Any:
+        """The loops over rows, compiled."""
+        loader = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        compiler = self._jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(loader)  # that which knows the jars of the session
+        compiler.cook(_SOURCE.read_text())
+        return self._jvm.java.lang.Class.forName(_SOURCE.stem, True, compiler.getClassLoader()).newInstance()
+
+    @cached_property
+    def _binding(self) -> Any:
+        return _companion(self._expressions, "BindReferences")
+
+    @cached_property
+    def _projecting(self) -> Any:
+        return _companion(self._expressions, "InterpretedUnsafeProjection")
+
+    def _select_list(self, columns: Any, of: Any) -> Any:
+        made = self._projecting.createProjection(self._binding.bindReferences(columns, self._attributes(of)))
+        made.initialize(0)  # the number of a partition, for what asks for it
+        return made
+
+    def _condition(self, condition: Any, of: Any) -> Any:
+        made = self._expressions.InterpretedPredicate(
+            self._binding.bindReference(condition, self._attributes(of), False)
+        )
+        made.initialize(0)
+        return made
+
+    def _attributes(self, output: Any) -> Any:
+        return getattr(self._expressions, "package$AttributeSeq")(output)
+
+    def _activate(self) -> None:
+        """Let this thread's expressions find the settings of the session."""
+        self._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self._session)
+
+    def _frame(self, java: Any) -> DataFrame:
+        return cast("DataFrame", ClassicDataFrame(java, self.spark))
+
+
+def _companion(package: Any, name: str) -> Any:
+    """A companion object of Scala."""
+    return getattr(getattr(package, f"{name}$"), "MODULE$")
