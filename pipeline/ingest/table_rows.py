@@ -53,7 +53,8 @@ class TableRows:
         small = self.work.routed.small
         if small is not None and not self.fences:
             within = self._events(small.empty, ranges, pending=True)
-            appended = small_batch.append(self.table, small, within, self._recipe, entry, branch)
+            mine = small_batch.SmallRows(small, within, self._recipe)
+            appended = small_batch.append(self.table, mine, entry, branch, self.context.step)
             if appended is not None:
                 return appended
         frame = self.judged(ranges) if self.fences else self.frame(ranges)

@@ -19,6 +19,7 @@ STEPS = (
     "ddl-applied",
     "held-appended",
     "evolved",
+    "rows-written",
     "changes-appended",
     "unreadable-set-aside",
     "quarantined",

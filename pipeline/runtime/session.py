@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import pyspark
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -85,7 +86,7 @@ _ON_THIS_MACHINE = {
     "spark.hadoop.fs.file.impl.disable.cache": "true",  # what was made before a session has its settings
     # It renames a checkpoint's files without `readlink`, eight of which Spark's other one starts for each.
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming."
-    "FileSystemBasedCheckpointFileManager",
+    f"{'' if pyspark.__version__.startswith('4.0.') else 'checkpointing.'}FileSystemBasedCheckpointFileManager",
 }
 """Where this process starts Spark and all of it is in one JVM."""
 _BEFORE_THE_JVM = (

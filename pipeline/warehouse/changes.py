@@ -108,8 +108,7 @@ def append(table: TablePair, frame: DataFrame, entry: Entry, branch: str | None 
     observed, reached = Observation(), {**table.ends, **entry.ends}
     target = table.name.changes.branch(branch) if branch else table.name.changes.sql
     mine = judged(table, frame, entry)
-    stamp = F.array(F.lit(entry.batch_id), F.lit(time.time_ns() // 1000)).cast("array<bigint>")
-    rows = mine.rows(mine.frame.observe(observed, *mine.counters).withColumns({STAMP: stamp}))
+    rows = mine.rows(mine.frame.observe(observed, *mine.counters).withColumns({STAMP: stamp(entry.batch_id)}))
     _write(rows, target, {**ENDS.entry(reached), **entry.summary})
     table.changes.refresh()
     if not branch:
@@ -162,6 +161,11 @@ def _write(rows: DataFrame, target: str, summary: Mapping[str, str]) -> None:
     for name, value in summary.items():
         writer = writer.option(f"snapshot-property.{name}", value)
     writer.append()
+
+
+def stamp(batch_id: int) -> Column:
+    """The value of `STAMP` for what is appended now."""
+    return F.array(F.lit(batch_id), F.lit(time.time_ns() // 1000)).cast("array<bigint>")
 
 
 def _recounted(mine: JudgedChanges, entry: Entry, committed: int) -> Appended:

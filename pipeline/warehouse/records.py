@@ -7,6 +7,7 @@ import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import functions as F
@@ -14,7 +15,9 @@ from pyspark.sql.types import StructType
 
 from pipeline.errors import Refused
 from pipeline.model.names import PIPELINE_NAMESPACE, TableName, WarehouseName
+from pipeline.runtime.driver.catalyst import TEXT, Catalyst, NotInDriver
 from pipeline.warehouse.alterations import COLUMNS_CHANGED, compared, fields, former_ids, undone_by
+from pipeline.warehouse.driver_write import begun, plan_of_append, written
 from pipeline.warehouse.state import APPEND, CATALOG_FOLDER, FORM, NAME, OWNER, ROLE, STATE_FORM
 from pipeline.warehouse.tables import PROPERTIES
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, Row, SparkSession
 
+    from pipeline.runtime.driver.catalyst import DriverPlan
     from pipeline.warehouse.alterations import Place
     from pipeline.warehouse.iceberg import Catalog, Table
 
@@ -134,7 +138,11 @@ class Records:
         summary: Mapping[str, str] | None = None,
     ) -> None:
         """Append a few rows that the driver knows, in one commit with these summary entries."""
-        if rows or summary is not None:
+        if not rows and summary is None:
+            return
+        try:
+            self._append_few(name, self._texts(batch_id, rows), summary or {})
+        except NotInDriver:  # a user wants them sorted
             self._append(name, self._frame(name, batch_id, rows), summary or {})
 
     def append(self, name: str, batch_id: int, frame: DataFrame) -> int:
@@ -152,14 +160,23 @@ class Records:
         self._append(name, stamped, APPEND.entry(mark))
         return self.tables[name].added_by(APPEND, mark)
 
+    def _append_few(self, name: str, texts: Sequence[str], summary: Mapping[str, str]) -> None:
+        """Append rows, each as a JSON text, without a job. Raises `NotInDriver`."""
+        catalyst, table = Catalyst.of(self.spark), self.tables[name]
+        plan = _plan(_TextsPlanKey(name, table.uuid, table.schema_id, self))
+        write = begun(table, plan)
+        rows, _ = catalyst.run(catalyst.texts(texts), plan)
+        table.append_files(written(catalyst, table, write, rows), summary)
+        table.refresh()
+
     def _append(self, name: str, frame: DataFrame, summary: Mapping[str, str]) -> None:
-        writer = self._completed(name, frame).writeTo(where(name).sql)
+        writer = self.completed(name, frame).writeTo(where(name).sql)
         for key, value in summary.items():
             writer = writer.option(f"snapshot-property.{key}", value)
         writer.append()
         self.tables[name].refresh()
 
-    def _completed(self, name: str, frame: DataFrame) -> DataFrame:
+    def completed(self, name: str, frame: DataFrame) -> DataFrame:
         """Rows with NULL in the columns of users."""
         ours = set(schema(name).names)
         others = [field["name"] for field in self.tables[name].schema()["fields"] if field["name"] not in ours]
@@ -168,7 +185,7 @@ class Records:
     def replace(self, name: str, batch_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Let the table have these rows of this pipeline and no others."""
         frame = self._frame(name, batch_id, rows)
-        self._completed(name, frame).coalesce(1).writeTo(where(name).sql).overwrite(F.col("pipeline") == self.pipeline)
+        self.completed(name, frame).coalesce(1).writeTo(where(name).sql).overwrite(F.col("pipeline") == self.pipeline)
         self.tables[name].refresh()
 
     def _frame(self, name: str, batch_id: int, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
@@ -176,11 +193,15 @@ class Records:
 
         All that differs from batch to batch is in that text, so that Spark compiles its code once.
         """
-        now = dt.datetime.now(dt.UTC)
-        shared = {"pipeline": self.pipeline, "batch_id": batch_id, "recorded_at": now}
-        text = json.dumps([{**shared, **row} for row in rows], default=dt.datetime.isoformat)
+        text = f"[{', '.join(self._texts(batch_id, rows))}]"
         kind = f"array<{schema(name).simpleString()}>"
         return self.spark.range(1).select(F.inline(F.from_json(F.lit(text), kind, {"mode": "FAILFAST"})))
+
+    def _texts(self, batch_id: int, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Each row as a JSON text."""
+        now = dt.datetime.now(dt.UTC)
+        shared = {"pipeline": self.pipeline, "batch_id": batch_id, "recorded_at": now}
+        return [json.dumps({**shared, **row}, default=dt.datetime.isoformat) for row in rows]
 
     def open_up_to(self, name: str, commit_ts: int) -> int:
         """How many records of `dead_letters` or `quarantine` are open that may be missing up to a commit ts."""
@@ -281,6 +302,25 @@ class Records:
         )
         self.spark.catalog.dropTempView(_FOUND)
         self.tables[name].refresh()
+
+
+@dataclass(frozen=True, slots=True)
+class _TextsPlanKey:
+    """All that the plan of a table's appends depends on."""
+
+    name: str
+    uuid: str
+    schema_id: int
+    records: Records = field(compare=False)
+
+
+@lru_cache(maxsize=256)
+def _plan(wanted: _TextsPlanKey) -> DriverPlan:
+    """From JSON texts to the rows of one of our tables. Raises `NotInDriver`."""
+    records, catalyst = wanted.records, Catalyst.of(wanted.records.spark)
+    row = F.from_json(F.col(TEXT), schema(wanted.name).simpleString(), {"mode": "FAILFAST"})
+    frame = catalyst.empty_texts().select(row.alias("row")).select("row.*")
+    return plan_of_append(catalyst, records.tables[wanted.name], records.completed(wanted.name, frame))
 
 
 def _named(row: Row) -> TableName:

@@ -7,23 +7,22 @@ Iceberg's writer and commit are those that a task and the driver of Spark would 
 from __future__ import annotations
 
 import time
-import uuid
 from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import functions as F
 
 from pipeline.runtime.driver.catalyst import Catalyst, NotInDriver
 from pipeline.warehouse import changes
-from pipeline.warehouse.changes import IN_ONE_STAGE, STAMP
+from pipeline.warehouse.changes import STAMP
+from pipeline.warehouse.driver_write import begun, plan_of_append, written
 from pipeline.warehouse.iceberg import MAIN
 from pipeline.warehouse.state import ENDS, IN_DRIVER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -71,20 +70,29 @@ class SmallBatch:
             return self._rows
 
 
+class SmallRows(NamedTuple):
+    """One table's rows: by `recipe`, of those events that `within` lets through, a frame over the `empty` one."""
+
+    batch: SmallBatch
+    within: DataFrame
+    recipe: Recipe
+
+
 def append(
-    table: TablePair, batch: SmallBatch, within: DataFrame, recipe: Recipe, entry: Entry, branch: str | None = None
+    table: TablePair, mine: SmallRows, entry: Entry, branch: str | None, step: Callable[[str], None]
 ) -> Appended | None:
-    """As `changes.append`, of those events of a batch that `within`, a frame over its `empty` one, lets through.
+    """As `changes.append`. `step` is told when the rows are written, and not yet committed.
 
     None where that is left to Spark: frames that need more than conditions and select lists, and tables whose rows are
     to be in an order.
     """
-    catalyst, jvm, reached = batch.catalyst, table.changes.jvm, {**table.ends, **entry.ends}
+    batch, within, recipe = mine
+    catalyst, reached = batch.catalyst, {**table.ends, **entry.ends}
     summary = {**ENDS.entry(reached), **entry.summary, **IN_DRIVER.entry(True)}
     try:
         chosen = catalyst.plan(within)
         plan = _plan(_PlanKey(batch.empty, recipe, entry.rules, table.changes.uuid, table.changes.schema_id, table))
-        write = _write(jvm, _spark_table(table), plan.rows.schema)
+        write = begun(table.changes, plan.rows)
     except NotInDriver:
         return None
     stamp = catalyst.pair(entry.batch_id, time.time_ns() // 1000)
@@ -92,7 +100,8 @@ def append(
     appended = changes.appended_by(counts, entry.rules)
     if appended.rows != rows.count:
         raise AssertionError(f"{entry.operation}: {rows.count} rows come of {appended.rows} that were counted")
-    files = _written(catalyst, jvm, write, rows)
+    files = written(catalyst, table.changes, write, rows)
+    step("rows-written")
     table.changes.append_files(files, summary, branch or MAIN)
     table.changes.refresh()
     if not branch:
@@ -128,38 +137,4 @@ def _plan(wanted: _PlanKey) -> _AppendPlan:
     mine = changes.judged(wanted.table, wanted.recipe.of(wanted.empty), entry)
     judged = catalyst.plan(catalyst.counting(mine.frame, mine.counters))
     stamped = catalyst.empty(mine.frame.withColumn(STAMP, F.lit(None).cast("array<bigint>")))
-    rows = catalyst.assigned(mine.rows(stamped), _spark_table(wanted.table))
-    return _AppendPlan(judged, catalyst.plan(rows))
-
-
-def _spark_table(table: TablePair) -> Any:
-    """A changes table as Spark sees it."""
-    return table.changes.jvm.org.apache.iceberg.spark.source.SparkTable(table.changes.java, False)
-
-
-def _write(jvm: Any, target: Any, columns: Any) -> Any:
-    """A write of Spark's data source API, of rows with these columns. `NotInDriver`: they are to be in an order."""
-    options, nothing = jvm.java.util.HashMap(), jvm.java.util.Optional.empty()
-    for name, value in IN_ONE_STAGE.items():
-        options.put(name, value)
-    given = jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap(options)
-    writing = jvm.org.apache.spark.sql.connector.write
-    info = writing.LogicalWriteInfoImpl(str(uuid.uuid4()), columns, given, nothing, nothing)
-    write = target.newWriteBuilder(info).build()
-    if len(write.requiredOrdering()):
-        raise NotInDriver("rows in an order")
-    return write
-
-
-def _written(catalyst: Catalyst, jvm: Any, write: Any, rows: DriverRows) -> Sequence[Any]:
-    """Write the rows as one task would; the data files. None is committed: if no commit follows, they are orphans."""
-    info = jvm.org.apache.spark.sql.connector.write.PhysicalWriteInfoImpl(1)
-    writer = write.toBatch().createBatchWriterFactory(info).createWriter(0, 0)
-    try:
-        catalyst.write(writer, rows)
-        return catalyst.files(writer.commit())
-    except Py4JJavaError:
-        writer.abort()
-        raise
-    finally:
-        writer.close()
+    return _AppendPlan(judged, plan_of_append(catalyst, wanted.table.changes, mine.rows(stamped)))

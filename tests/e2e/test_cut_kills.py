@@ -95,7 +95,8 @@ MANY_TABLES = Tale(
     "many-tables",
     75,
     (
-        Act("changes-appended@3", 95),
+        Act("rows-written@2", 95),
+        Act("changes-appended@3"),
         Act("linked@2", forget=True),
         Act("published@2", 101),
         Act("partitions-removed", 112),

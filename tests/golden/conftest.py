@@ -7,8 +7,26 @@ from dataclasses import dataclass
 import pytest
 from golden.loading import load
 from golden.warehouse import Warehouse
+from support import both_ways
+from support.slow import EVERY
 
+from pipeline.ingest import reading
 from pipeline.service import Pipeline
+from pipeline.warehouse import small_batch
+
+
+@pytest.fixture(autouse=True)
+def driver_and_spark(request, monkeypatch):
+    """A third of the tests compares what the driver makes of small batches with Spark's, a third leaves it to Spark.
+
+    Where every case runs all are compared.
+    """
+    way = 0 if EVERY else zlib.crc32(request.node.nodeid.encode()) % 3
+    if way == 0:
+        both_ways.compared(monkeypatch)
+    elif way == 1:
+        monkeypatch.setattr(reading, "MOST_EVENTS", -1)
+        monkeypatch.setattr(small_batch, "MOST_EVENTS", -1)
 
 
 @dataclass

@@ -26,18 +26,21 @@ class Guessed:
     rows = None
 
 
+def rules():
+    """Three rows are set aside, and of nothing else there is anything to say."""
+    small = Rule("small", Severity.QUARANTINE, F.col("v").isNotNull(), F.coalesce(F.col("v") >= ROWS - 3, F.lit(False)))
+    positive = Rule("positive", Severity.WARN, F.lit(True), F.col("v") < 0)
+    return RuleSet((small, positive), "f")
+
+
 @pytest.fixture
 def appended(warehouse, monkeypatch):
     """Append a batch to a changes table after a statement of a user's: what the append says, and the table."""
     stream, said, append = Stream(warehouse, ["bigint"]), [], changes.append
 
     def judging(table, frame, entry):
-        small = Rule(
-            "small", Severity.QUARANTINE, F.col("v").isNotNull(), F.coalesce(F.col("v") >= ROWS - 3, F.lit(False))
-        )
-        positive = Rule("positive", Severity.WARN, F.lit(True), F.col("v") < 0)
-        rules, odd = RuleSet((small, positive), "f"), F.col("v") < ODD
-        said.append(append(table, frame, changes.Entry(entry.batch_id, entry.ends, entry.operation, rules, odd)))
+        odd = F.col("v") < ODD
+        said.append(append(table, frame, changes.Entry(entry.batch_id, entry.ends, entry.operation, rules(), odd)))
         return said[-1]
 
     def appended(*statements, rows=ROWS):

@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.execution.AggregatingAccumulator;
+import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * Takes rows through the steps of a plan, in the driver: the loops over rows that Python must not do.
@@ -60,6 +61,15 @@ public final class DriverSteps {
   /** A row of one column: an array of two BIGINTs. */
   public InternalRow pair(long first, long second) {
     return new GenericInternalRow(new Object[] {UnsafeArrayData.fromPrimitiveArray(new long[] {first, second})});
+  }
+
+  /** Rows of one column each: a text. */
+  public InternalRow[] texts(String[] texts) {
+    InternalRow[] rows = new InternalRow[texts.length];
+    for (int number = 0; number < texts.length; number++) {
+      rows[number] = new GenericInternalRow(new Object[] {UTF8String.fromString(texts[number])});
+    }
+    return rows;
   }
 
   /** The data files that an Iceberg writer has written: its message shows them to its own package alone. */

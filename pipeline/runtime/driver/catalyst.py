@@ -16,6 +16,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
+from pyspark.sql import functions as F
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _SOURCE = Path(__file__).with_name("DriverSteps.java")
 _COUNTERS = "counters"
+TEXT = "text"
 
 
 class NotInDriver(Exception):
@@ -89,6 +91,14 @@ class Catalyst:
             self._empty[name] = self._frame(self._session.createDataFrame(no_rows, columns))
         return self._empty[name]
 
+    def empty_texts(self) -> DataFrame:
+        """An empty frame of one column of texts, `TEXT`."""
+        return self.empty(self.spark.range(0).select(F.lit(None).cast("string").alias(TEXT)))
+
+    def texts(self, texts: Sequence[str]) -> DriverRows:
+        """Rows of one column of texts."""
+        return DriverRows(self._steps.texts(self.array(self._jvm.java.lang.String, texts)), len(texts))
+
     def size(self, frame: DataFrame) -> int:
         """How many bytes a frame has, as Spark knows or guesses it; of one that is kept it knows."""
         return int(cast("Any", frame)._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
@@ -103,9 +113,17 @@ class Catalyst:
         return frame.observe(_COUNTERS, *counters)
 
     def plan(self, frame: DataFrame) -> DriverPlan:
-        """The steps from an `empty` frame to one that is over it. Raises `NotInDriver`."""
+        """The steps from an `empty` frame to one that is over it. Raises `NotInDriver`.
+
+        A plan that asks for the time of day is Spark's: it would have the one of now for good.
+        """
         self._activate()
-        plan = cast("Any", frame)._jdf.queryExecution().optimizedPlan()
+        execution = cast("Any", frame)._jdf.queryExecution()
+        if execution.analyzed().containsPattern(
+            self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
+        ):
+            raise NotInDriver("the time of day")
+        plan = execution.optimizedPlan()
         steps: list[Any] = []
         counters, counted = None, ()
         while (kind := plan.nodeName()) != "LogicalRDD":
@@ -163,8 +181,7 @@ class Catalyst:
         """The frame with the columns of a table of Spark's, as an append by name puts them in order and casts them."""
         nothing = self._jvm.scala.Option.empty()
         relation = self._jvm.org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
-        options = self._jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap.empty()
-        target = relation.create(table, nothing, nothing, options)
+        target = relation.create(table, nothing, nothing)
         appending = _companion(self._jvm.org.apache.spark.sql.catalyst.plans.logical, "AppendData")
         no_options = getattr(appending, "byName$default$3")()
         append = appending.byName(target, cast("Any", frame)._jdf.logicalPlan(), no_options)

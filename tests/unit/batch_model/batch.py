@@ -539,14 +539,14 @@ class ModelSmallBatch:
 
 def append_small(
     table: Any,
-    _batch: ModelSmallBatch,
-    within: Frame,
-    recipe: Recipe,
+    mine: small_batch.SmallRows,
     entry: changes.Entry,
-    branch: str | None = None,
+    branch: str | None,
+    step: Callable[[str], None],
 ) -> changes.Appended:
     """For `small_batch.append`."""
-    return changes.append(table, recipe.of(within), entry, branch)
+    step("rows-written")
+    return changes.append(table, mine.recipe.of(mine.within), entry, branch)
 
 
 CLONES = False
