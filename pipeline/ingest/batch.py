@@ -134,7 +134,7 @@ class Writers:
 
     def land(self, parts: Sequence[TableWork]) -> None:
         """Land the parts of several tables, side by side. The first error is raised when all have ended."""
-        threads = self.context.settings.warehouse.table_threads
+        threads = self.context.settings.warehouse.threads(small=self.routed.small is not None)
         try:
             results = side_by_side(self._land_one, parts, threads, lambda work: work.messages.rows)
         except QualityStop:

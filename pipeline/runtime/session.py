@@ -83,12 +83,13 @@ DEFAULTS = {
 _ON_THIS_MACHINE = {
     # Hadoop has no call for a file's permissions here, and starts `chmod` for each file that it writes.
     "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
-    "spark.hadoop.fs.file.impl.disable.cache": "true",  # what was made before a session has its settings
+    "spark.hadoop.fs.file.impl.disable.cache": "true",  # Hadoop has made and kept one of another class by then
     # It renames a checkpoint's files without `readlink`, eight of which Spark's other one starts for each.
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming."
     f"{'' if pyspark.__version__.startswith('4.0.') else 'checkpointing.'}FileSystemBasedCheckpointFileManager",
 }
 """Where this process starts Spark and all of it is in one JVM."""
+_IN_ONE_JVM = re.compile(r"local(\[.*\])?")
 _BEFORE_THE_JVM = (
     "spark.master", "spark.jars", "spark.files", "spark.archives", "spark.driver.", "spark.pyspark.", "spark.submit.",
     "spark.yarn.", "spark.kubernetes.", "spark.kerberos.",
@@ -230,7 +231,7 @@ def _configured(settings: Settings, submitted: Mapping[str, str] | None = None) 
     master = settings.spark.conf.get("spark.master", settings.spark.master)
     conf = {
         **DEFAULTS,
-        **(_ON_THIS_MACHINE if submitted is None and master.startswith("local") else {}),
+        **(_ON_THIS_MACHINE if submitted is None and _IN_ONE_JVM.fullmatch(master) else {}),
         "spark.master": settings.spark.master,
         **catalog_properties(settings),
         **settings.spark.conf,

@@ -286,6 +286,10 @@ class Maintenance(Section):
         return seconds(self.orphans_after)
 
 
+_WAITING = 16
+"""Threads that wait for commits."""
+
+
 class Warehouse(Section):
     """The Iceberg tables."""
 
@@ -306,11 +310,23 @@ class Warehouse(Section):
         default="keep", description="what DROP TABLE does to the warehouse's table"
     )
     table_threads: int = Field(
-        default=4, ge=1, le=64, description="tables of one batch that are worked on side by side"
+        default=4,
+        ge=1,
+        le=64,
+        description="tables of one batch that are worked on side by side; of a small batch, with a catalog elsewhere, "
+        "at least 16",
     )
     maintenance: Maintenance = Field(
         default=Maintenance(), description="compaction and snapshot expiry between batches"
     )
+
+    def threads(self, *, small: bool) -> int:
+        """How many tables of a batch are worked on at once.
+
+        Those of a small one wait for their commits, and for little else. A catalog on this machine has one writer;
+        another one takes many commits at once.
+        """
+        return max(self.table_threads, _WAITING) if small and not self.catalog.embedded else self.table_threads
 
     @property
     def location(self) -> str:

@@ -40,7 +40,7 @@ ERRORS = "errors"
 QUARANTINED = "aside"
 _ODD = "odd"
 _NEWEST = "newest"
-STAMP = "_stamp"
+STAMP = "_ticdc#stamp"
 """Batch number and time as one array, read by an index that is no constant: Spark would write constants into the code
 that it generates, and every batch would compile and warm up the decoding of every table anew."""
 NO_RULES = RuleSet()
@@ -201,8 +201,8 @@ def _recipe(columns: tuple[str, ...], not_ours: tuple[str, ...], rules: RuleSet,
     enters = readable & ~quarantined if rules.gates else readable
     zero = F.least(F.col(change.PARTITION), F.lit(0))
     stamped = {
-        change.BATCH_ID: F.col(STAMP)[zero].alias(change.BATCH_ID),
-        change.INGESTED_AT: F.timestamp_micros(F.col(STAMP)[zero + 1]).alias(change.INGESTED_AT),
+        change.BATCH_ID: F.col(quoted(STAMP))[zero].alias(change.BATCH_ID),
+        change.INGESTED_AT: F.timestamp_micros(F.col(quoted(STAMP))[zero + 1]).alias(change.INGESTED_AT),
     }
     ours = [stamped.get(name, F.col(quoted(name))) for name in (*change.ENVELOPE, *columns)]
     rows = Projection([*ours, *(F.lit(None).alias(name) for name in not_ours)])

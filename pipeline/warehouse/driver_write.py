@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JJavaError
-
-from pipeline.runtime.driver.catalyst import NotInDriver
+from pipeline.runtime.driver.catalyst import NotInDriver, left_to_spark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +22,7 @@ def plan_of_append(catalyst: Catalyst, table: Table, frame: DataFrame) -> Driver
     return catalyst.plan(catalyst.assigned(frame, _spark_table(table)))
 
 
+@left_to_spark
 def begun(table: Table, plan: DriverPlan) -> Any:
     """A write of a plan's rows, of Spark's data source API. `NotInDriver`: the table wants them in an order."""
     jvm = table.jvm
@@ -41,14 +41,17 @@ def written(catalyst: Catalyst, table: Table, write: Any, rows: DriverRows) -> S
     writer = write.toBatch().createBatchWriterFactory(info).createWriter(0, 0)
     try:
         catalyst.write(writer, rows)
-        return catalyst.files(writer.commit())
-    except Py4JJavaError:
-        writer.abort()
+        files = catalyst.files(writer.commit())
+    except BaseException:
+        with suppress(Exception):
+            writer.abort()
         raise
-    finally:
-        writer.close()
+    writer.close()
+    return files
 
 
 def _spark_table(table: Table) -> Any:
-    """A table as Spark sees it."""
-    return table.jvm.org.apache.iceberg.spark.source.SparkTable(table.java, False)
+    """A table as Spark sees it: one that goes when the write has ended, as each write gives its table a reporter."""
+    iceberg = table.jvm.org.apache.iceberg
+    own = iceberg.BaseTable(table.java.operations(), table.java.name())
+    return iceberg.spark.source.SparkTable(own, False)

@@ -79,7 +79,7 @@ class Catalog:
         self._json = self._jvm.com.fasterxml.jackson.databind.ObjectMapper()
         self._conversions = self._jvm.org.apache.iceberg.types.Conversions
         executors = self._jvm.org.apache.iceberg.relocated.com.google.common.util.concurrent.MoreExecutors
-        self.in_this_thread = executors.newDirectExecutorService()
+        self.this_thread = executors.newDirectExecutorService()
         self._long = self._jvm.org.apache.iceberg.types.Types.LongType.get()
         self._java = self._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(self._session, CATALOG)
 
@@ -289,13 +289,13 @@ class Table:
     def _is_local(self) -> bool:
         return as_path(self.location) is not None
 
-    def prompt(self, update: Any) -> Any:
+    def in_this_thread(self, update: Any) -> Any:
         """A change of the table's files (Java) that reads and writes manifests in this thread, if they lie here.
 
         Iceberg gives them to a pool, and looks every ten milliseconds whether they are done: four times a commit.
         Those of a store are worth the pool.
         """
-        return update.scanManifestsWith(self._catalog.in_this_thread) if self._is_local else update
+        return update.scanManifestsWith(self._catalog.this_thread) if self._is_local else update
 
     @cached_property
     def uuid(self) -> str:
@@ -624,7 +624,7 @@ class Table:
         self._commit(append, summary, branch)
 
     def _commit(self, append: Any, summary: Mapping[str, str], branch: str) -> None:
-        append = self.prompt(append).toBranch(branch)
+        append = self.in_this_thread(append).toBranch(branch)
         for key, value in summary.items():
             append = append.set(key, value)
         append.commit()

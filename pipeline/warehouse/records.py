@@ -7,7 +7,6 @@ import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import functions as F
@@ -16,6 +15,7 @@ from pyspark.sql.types import StructType
 from pipeline.errors import Refused
 from pipeline.model.names import PIPELINE_NAMESPACE, TableName, WarehouseName
 from pipeline.runtime.driver.catalyst import TEXT, Catalyst, NotInDriver
+from pipeline.runtime.driver.kept import Kept
 from pipeline.warehouse.alterations import COLUMNS_CHANGED, compared, fields, former_ids, undone_by
 from pipeline.warehouse.driver_write import begun, plan_of_append, written
 from pipeline.warehouse.state import APPEND, CATALOG_FOLDER, FORM, NAME, OWNER, ROLE, STATE_FORM
@@ -142,7 +142,7 @@ class Records:
             return
         try:
             self._append_few(name, self._texts(batch_id, rows), summary or {})
-        except NotInDriver:  # a user wants them sorted
+        except NotInDriver:  # a user wants them sorted, or in partitions
             self._append(name, self._frame(name, batch_id, rows), summary or {})
 
     def append(self, name: str, batch_id: int, frame: DataFrame) -> int:
@@ -163,7 +163,7 @@ class Records:
     def _append_few(self, name: str, texts: Sequence[str], summary: Mapping[str, str]) -> None:
         """Append rows, each as a JSON text, without a job. Raises `NotInDriver`."""
         catalyst, table = Catalyst.of(self.spark), self.tables[name]
-        plan = _plan(_TextsPlanKey(name, table.uuid, table.schema_id, self))
+        plan = _plans.get(_TextsPlanKey(name, table.uuid, table.schema_id, self), _planned)
         write = begun(table, plan)
         rows, _ = catalyst.run(catalyst.texts(texts), plan)
         table.append_files(written(catalyst, table, write, rows), summary)
@@ -314,8 +314,10 @@ class _TextsPlanKey:
     records: Records = field(compare=False)
 
 
-@lru_cache(maxsize=256)
-def _plan(wanted: _TextsPlanKey) -> DriverPlan:
+_plans: Kept[_TextsPlanKey, DriverPlan] = Kept(64)
+
+
+def _planned(wanted: _TextsPlanKey) -> DriverPlan:
     """From JSON texts to the rows of one of our tables. Raises `NotInDriver`."""
     records, catalyst = wanted.records, Catalyst.of(wanted.records.spark)
     row = F.from_json(F.col(TEXT), schema(wanted.name).simpleString(), {"mode": "FAILFAST"})

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
+from pipeline.model import change
+from pipeline.observe.logs import get_logger
 from pipeline.runtime.driver.catalyst import Catalyst, NotInDriver
+from pipeline.runtime.driver.kept import Kept
 from pipeline.warehouse import changes
 from pipeline.warehouse.changes import STAMP
 from pipeline.warehouse.driver_write import begun, plan_of_append, written
@@ -35,8 +37,11 @@ if TYPE_CHECKING:
 MOST_EVENTS = 20_000
 MOST_BYTES = 64 << 20
 """A batch of more is for Spark's tasks: they run compiled code on all cores, and hold one row at a time."""
-_KEPT = 512
-"""Plans that are kept."""
+_WIDE = 1 << 20
+"""A plan that has made a wider row is not kept: it keeps room for the widest."""
+
+
+_log = get_logger(__name__)
 
 
 class SmallBatch:
@@ -86,17 +91,20 @@ def append(
     None where that is left to Spark: frames that need more than conditions and select lists, and tables whose rows are
     to be in an order.
     """
-    batch, within, recipe = mine
-    catalyst, reached = batch.catalyst, {**table.ends, **entry.ends}
+    catalyst, reached = mine.batch.catalyst, {**table.ends, **entry.ends}
     summary = {**ENDS.entry(reached), **entry.summary, **IN_DRIVER.entry(True)}
+    key = _PlanKey.of(table, mine, entry.rules)
+    plan = _plans.get(key, _planned)
+    if plan is None:
+        return None
     try:
-        chosen = catalyst.plan(within)
-        plan = _plan(_PlanKey(batch.empty, recipe, entry.rules, table.changes.uuid, table.changes.schema_id, table))
-        write = begun(table.changes, plan.rows)
+        write, chosen = begun(table.changes, plan.rows), catalyst.plan(mine.within)
     except NotInDriver:
         return None
     stamp = catalyst.pair(entry.batch_id, time.time_ns() // 1000)
-    rows, counts = catalyst.run(batch.rows, chosen, plan.judged, stamp, plan.rows)
+    rows, counts = catalyst.run(mine.batch.rows, chosen, plan.judged, stamp, plan.rows)
+    if catalyst.widest(rows) > _WIDE:
+        _plans.drop(key)
     appended = changes.appended_by(counts, entry.rules)
     if appended.rows != rows.count:
         raise AssertionError(f"{entry.operation}: {rows.count} rows come of {appended.rows} that were counted")
@@ -126,15 +134,34 @@ class _PlanKey:
     rules: RuleSet
     uuid: str
     schema_id: int
+    columns: tuple[str, ...]
+    """Ours, `_before` among them, and those of users."""
     table: TablePair = field(compare=False)
 
+    @staticmethod
+    def of(table: TablePair, mine: SmallRows, rules: RuleSet) -> _PlanKey:
+        """The key of a table's appends."""
+        ours, target = (column.name for column in table.layout.columns), table.changes
+        columns = (*ours, *([change.BEFORE] if table.layout.before else ()), *table.not_ours)
+        return _PlanKey(mine.batch.empty, mine.recipe, rules, target.uuid, target.schema_id, columns, table)
 
-@lru_cache(maxsize=_KEPT)
-def _plan(wanted: _PlanKey) -> _AppendPlan:
-    """The plan of a table's appends. Raises `NotInDriver`."""
+
+_plans: Kept[_PlanKey, _AppendPlan | None] = Kept(2048)
+"""None: such appends are left to Spark."""
+
+
+def _planned(wanted: _PlanKey) -> _AppendPlan | None:
+    """The plan of a table's appends."""
     catalyst = Catalyst.of(wanted.empty.sparkSession)
-    entry = changes.Entry(0, {}, "", wanted.rules)
-    mine = changes.judged(wanted.table, wanted.recipe.of(wanted.empty), entry)
-    judged = catalyst.plan(catalyst.counting(mine.frame, mine.counters))
-    stamped = catalyst.empty(mine.frame.withColumn(STAMP, F.lit(None).cast("array<bigint>")))
-    return _AppendPlan(judged, plan_of_append(catalyst, wanted.table.changes, mine.rows(stamped)))
+    mine = changes.judged(wanted.table, wanted.recipe.of(wanted.empty), changes.Entry(0, {}, "", wanted.rules))
+    needed = mine.frame.drop(*_NOT_APPENDED, *wanted.rules.numbered)  # where nobody asks for a sum, none is computed
+    stamped = catalyst.another_empty(needed.withColumn(STAMP, F.lit(None).cast("array<bigint>")))
+    try:
+        judged = catalyst.plan(catalyst.counting(needed, mine.counters))
+        return _AppendPlan(judged, plan_of_append(catalyst, wanted.table.changes, mine.rows(stamped)))
+    except NotInDriver as why:
+        _log.info("small batches are left to Spark", table=str(wanted.table.source), why=str(why)[:200])
+        return None
+
+
+_NOT_APPENDED = (change.CHECKSUM, change.KEY_BYTES, change.VALUE_BYTES, change.ARRIVED_AT)

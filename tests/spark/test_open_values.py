@@ -68,7 +68,7 @@ def read(spark, *events, known=None, mapping=None, **options):
     prepared = subject.prepare(raw_frame(spark, [record(*events)]))
     messages = subject.read(prepared)
     (table,) = messages.tables
-    frame = subject.changes(prepared.where(subject.where(table)), table, mapping or mapping_of(table))
+    frame = subject.recipe(table, mapping or mapping_of(table)).of(prepared.where(subject.where(table)))
     return messages, sorted(rows_of(frame), key=lambda row: row[change.INDEX])
 
 

@@ -83,7 +83,7 @@ class Told:
         return dataclasses.replace(table, versions=(last,))
 
     def changes(self, prepared, table):
-        return self.subject.changes(prepared.where(self.subject.where(table)), table, mapping_of(table))
+        return self.subject.recipe(table, mapping_of(table)).of(prepared.where(self.subject.where(table)))
 
     def predicted(self, raw, table):
         """What the protocol says of records, if they are rows of this table alone."""

@@ -10,7 +10,9 @@ from spark.test_current import Stream
 from pipeline.model import change
 from pipeline.model.change import Op
 from pipeline.model.messages import Recipe
+from pipeline.model.projection import walled
 from pipeline.runtime.driver.catalyst import Catalyst, NotInDriver
+from pipeline.runtime.driver.kept import Kept
 from pipeline.warehouse import altered, changes, small_batch
 from pipeline.warehouse.changes import Entry
 from pipeline.warehouse.small_batch import SmallBatch, SmallRows
@@ -123,8 +125,11 @@ def planned(spark, frame, make):
         lambda frame: frame.union(frame),
         lambda frame: frame.where(F.current_timestamp() > F.timestamp_seconds("id")),
         lambda frame: frame.select(F.expr("current_date()")),
+        lambda frame: frame.where("timestamp_seconds(id) < 'today'"),
+        lambda frame: frame.where("date_from_unix_date(id) < cast('tomorrow' as date)"),
+        lambda frame: walled(frame.observe("n", F.count("id").alias("n"))),
     ],
-    ids=["aggregate", "join", "sort", "explode", "union", "now", "today"],
+    ids=["aggregate", "join", "sort", "explode", "union", "now", "date", "today", "tomorrow", "counters"],
 )
 def test_what_is_no_condition_and_no_select_list_is_refused_and_what_asks_for_the_time(warehouse, make):
     spark, *_ = warehouse
@@ -156,3 +161,27 @@ def test_a_plan_serves_many_threads_one_after_the_other(warehouse):
     for thread in threads:
         thread.join()
     assert sums == [20 * sum(range(2000))] * 8
+
+
+def test_a_table_remembers_nothing_of_the_writes_that_were_made(appended):
+    appended()
+    _, stream, _ = appended()
+    reporter = stream.table.changes.java.reporter()
+    appended()
+    assert stream.table.changes.java.reporter().equals(reporter)
+
+
+def test_a_plan_of_wide_rows_is_not_kept(appended, monkeypatch):
+    monkeypatch.setattr(small_batch, "_WIDE", 8)
+    monkeypatch.setattr(small_batch, "_plans", Kept(10))
+    done, *_ = appended()
+    assert done.rows == ROWS - 3
+    assert not small_batch._plans._values
+
+
+def test_another_versions_machinery_leaves_small_batches_to_spark(appended, monkeypatch):
+    monkeypatch.setattr(small_batch, "_plans", Kept(10))
+    monkeypatch.setattr(Catalyst, "_binding", property(lambda self: self._jvm.org.apache.spark.sql.NoSuchClass))
+    done, stream, steps = appended()
+    assert (done, steps) == (None, [])
+    assert stream.spark.table(stream.table.name.changes.sql).count() == ROWS - 3

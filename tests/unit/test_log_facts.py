@@ -25,7 +25,7 @@ from pipeline.warehouse.pairs import State
 
 BATCH = 7
 ORDERS, ITEMS = TableName("shop", "orders"), TableName("shop", "items")
-ROUTED = SimpleNamespace(batch_id=BATCH, messages=None, stream_ids={})
+ROUTED = SimpleNamespace(batch_id=BATCH, messages=None, stream_ids={}, small=None)
 log = logs.get_logger("pipeline.working")
 
 
@@ -71,7 +71,7 @@ def context():
     )
     settings = SimpleNamespace(
         name="model", checkpoint=Path("/model/checkpoint"),
-        warehouse=SimpleNamespace(table_threads=2, path=Path("/model"), maintenance=thresholds),
+        warehouse=SimpleNamespace(threads=lambda **_: 2, path=Path("/model"), maintenance=thresholds),
     )  # fmt: skip
     spark = SimpleNamespace(sparkContext=SimpleNamespace(setJobDescription=nothing))
     return SimpleNamespace(

@@ -229,3 +229,12 @@ def test_the_schema_describes_every_key_and_gives_its_default():
             assert ("default" in entry) != (key in section.get("required", ())), key
     assert schema["$defs"]["Warehouse"]["properties"]["table_threads"]["default"] == 4
     assert schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    ("catalog", "small", "threads"), [("jdbc", True, 4), ("jdbc", False, 4), ("rest", True, 16), ("rest", False, 4)]
+)
+def test_only_tables_of_a_small_batch_wait_side_by_side_for_commits_elsewhere(tmp_path, catalog, small, threads):
+    elsewhere = "  path: ./warehouse\n  catalog: {type: rest, uri: 'http://127.0.0.1:1'}\n"
+    text = SMALLEST.replace("  path: ./warehouse\n", elsewhere) if catalog == "rest" else SMALLEST
+    assert parse(text, tmp_path).warehouse.threads(small=small) == threads

@@ -52,7 +52,8 @@ class Publishing:
             and (advance.is_due(table, until := self._until(table)) or table.uuid in late)
             and self._may_be_shown(table)
         ]
-        with ThreadPoolExecutor(self.context.settings.warehouse.table_threads, thread_name_prefix="publish") as pool:
+        threads = self.context.settings.warehouse.threads(small=self.routed.small is not None)
+        with ThreadPoolExecutor(threads, thread_name_prefix="publish") as pool:
             shown: dict[str, Shown] = {
                 table.uuid: (table, snapshot) for table, snapshot in pool.map(self._advanced, to_publish) if snapshot
             }

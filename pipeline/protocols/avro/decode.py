@@ -171,7 +171,7 @@ def recipe(writers: tuple[WriterSchema, ...], mapping: ColumnMapping, timezone: 
 
 
 def change_frame(raw: DataFrame, writers: Sequence[WriterSchema], mapping: ColumnMapping, timezone: str) -> DataFrame:
-    """The change frame of one table (`SourceProtocol.changes`)."""
+    """The change frame of one table (`SourceProtocol.recipe`)."""
     made = recipe(tuple(writers), mapping, timezone)
     return through(made.steps, raw.where(made.mine))
 

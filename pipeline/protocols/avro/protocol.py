@@ -176,7 +176,7 @@ class AvroProtocol:
         def changes(rows: DataFrame) -> DataFrame:
             return decode.change_frame(rows.where(F.col(STREAM).isin(*streams)), writers, mapping, self.timezone)
 
-        return Recipe((streams, writers, mapping), changes)
+        return Recipe((streams, writers, mapping, self.timezone), changes)
 
     def predict(
         self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[Partition, Range], mapping: ColumnMapping

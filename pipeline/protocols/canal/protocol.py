@@ -107,9 +107,9 @@ class CanalProtocol(LayoutProtocol):
         """See `SourceProtocol.recipe`: by offset events of other tables may be there."""
         versions = tuple(self.version_rows(messages))
         if not self._plain:
-            return Recipe((versions, mapping), lambda rows: self._changes(rows, versions, mapping, ROWS))
+            return Recipe((versions, mapping, self.timezone), lambda rows: self._changes(rows, versions, mapping, ROWS))
         mine, names = self.where(messages), (messages.table, *(one.version.table for one in versions))
-        depends_on = (names, self._layouts.of_none, versions, mapping)
+        depends_on = (names, self._layouts.of_none, versions, mapping, self.timezone)
         return Recipe(depends_on, lambda rows: self._changes(rows.where(mine), versions, mapping, PLAIN_ROWS))
 
     def foreseen(

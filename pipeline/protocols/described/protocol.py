@@ -222,7 +222,7 @@ class DescribedProtocol:
             mine = rows.where(field_of("version").isin(*numbers))
             return frame.recipe(versions, mapping, self.timezone, self.encoding).of(mine)
 
-        return Recipe((versions, mapping), changes)
+        return Recipe((versions, mapping, self.timezone, self.encoding), changes)
 
     def predict(
         self, raw: DataFrame, kinds: frozenset[AnyKind], ranges: Mapping[Partition, Range], mapping: ColumnMapping

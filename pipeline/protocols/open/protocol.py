@@ -105,7 +105,7 @@ class OpenProtocol(LayoutProtocol):
         """See `SourceProtocol.recipe`."""
         readers, old_values = self._readers(messages), self.tells_op
         made = recipe(readers, mapping, self.timezone, old_values=old_values)
-        return Recipe((readers, mapping, old_values), made.of)
+        return Recipe((readers, mapping, self.timezone, old_values), made.of)
 
     def _readers(self, messages: TableMessages) -> tuple[ImageReader, ...]:
         return tuple(

@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.JoinedRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeArrayData;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.execution.AggregatingAccumulator;
@@ -63,13 +64,25 @@ public final class DriverSteps {
     return new GenericInternalRow(new Object[] {UnsafeArrayData.fromPrimitiveArray(new long[] {first, second})});
   }
 
-  /** Rows of one column each: a text. */
-  public InternalRow[] texts(String[] texts) {
+  /** Rows of one column each: a line of the text. */
+  public InternalRow[] texts(String lines) {
+    String[] texts = lines.split("\n", -1);
     InternalRow[] rows = new InternalRow[texts.length];
     for (int number = 0; number < texts.length; number++) {
       rows[number] = new GenericInternalRow(new Object[] {UTF8String.fromString(texts[number])});
     }
     return rows;
+  }
+
+  /** How many bytes the largest row has, of rows that end with a select list. */
+  public int widest(InternalRow[] rows) {
+    int widest = 0;
+    for (int number = 0; number < rows.length; number++) {
+      if (rows[number] instanceof UnsafeRow) {
+        widest = Math.max(widest, ((UnsafeRow) rows[number]).getSizeInBytes());
+      }
+    }
+    return widest;
   }
 
   /** The data files that an Iceberg writer has written: its message shows them to its own package alone. */

@@ -2,7 +2,7 @@
 
 A job takes Spark 0.2 s for ten rows: it analyses the frame, optimises it, writes code for it, compiles that, and sends
 it to a task. What is left of that here is done once for a table: the optimised plan, taken apart into the conditions
-and select lists that Spark itself would evaluate. No code is written for them: Catalyst's expressions evaluate
+and select lists that Spark itself would evaluate. No code is generated for these: Catalyst's expressions evaluate
 themselves, more slowly a row, and at once.
 """
 
@@ -11,18 +11,22 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, wraps
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import functions as F
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _SOURCE = Path(__file__).with_name("DriverSteps.java")
 _COUNTERS = "counters"
@@ -31,6 +35,21 @@ TEXT = "text"
 
 class NotInDriver(Exception):
     """The driver does not make such a frame: its plan has something else than conditions and select lists."""
+
+
+def left_to_spark(step: Callable[P, T]) -> Callable[P, T]:
+    """Raise `NotInDriver` where Spark's machinery is another one than is known here: another version's, a vendor's."""
+
+    @wraps(step)
+    def tried(*given: P.args, **named: P.kwargs) -> T:
+        try:
+            return step(*given, **named)
+        except Py4JJavaError:
+            raise
+        except (Py4JError, TypeError) as error:  # no such method, no such class
+            raise NotInDriver(str(error)) from error
+
+    return tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +103,23 @@ class Catalyst:
 
         Spark does not know that it has none, and plans as for any rows.
         """
-        columns = cast("Any", like)._jdf.schema()
-        name = str(columns.json())
+        name = str(cast("Any", like)._jdf.schema().json())
         if name not in self._empty:
-            no_rows = cast("Any", self.spark.sparkContext)._jsc.emptyRDD()
-            self._empty[name] = self._frame(self._session.createDataFrame(no_rows, columns))
+            self._empty[name] = self.another_empty(like)
         return self._empty[name]
+
+    def another_empty(self, like: DataFrame) -> DataFrame:
+        """The same, made anew."""
+        no_rows = cast("Any", self.spark.sparkContext)._jsc.emptyRDD()
+        return self._frame(self._session.createDataFrame(no_rows, cast("Any", like)._jdf.schema()))
 
     def empty_texts(self) -> DataFrame:
         """An empty frame of one column of texts, `TEXT`."""
         return self.empty(self.spark.range(0).select(F.lit(None).cast("string").alias(TEXT)))
 
     def texts(self, texts: Sequence[str]) -> DriverRows:
-        """Rows of one column of texts."""
-        return DriverRows(self._steps.texts(self.array(self._jvm.java.lang.String, texts)), len(texts))
+        """Rows of one column of texts, of which none has a line break."""
+        return DriverRows(self._steps.texts("\n".join(texts)) if texts else self._no_rows, len(texts))
 
     def size(self, frame: DataFrame) -> int:
         """How many bytes a frame has, as Spark knows or guesses it; of one that is kept it knows."""
@@ -112,16 +134,15 @@ class Catalyst:
         """The frame, with BIGINTs that its plan counts."""
         return frame.observe(_COUNTERS, *counters)
 
+    @left_to_spark
     def plan(self, frame: DataFrame) -> DriverPlan:
         """The steps from an `empty` frame to one that is over it. Raises `NotInDriver`.
 
-        A plan that asks for the time of day is Spark's: it would have the one of now for good.
+        A plan that asks for the time of day is left to Spark: kept, it would have the one of now for good.
         """
         self._activate()
         execution = cast("Any", frame)._jdf.queryExecution()
-        if execution.analyzed().containsPattern(
-            self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
-        ):
+        if self._asks_for_the_time(execution.analyzed()):
             raise NotInDriver("the time of day")
         plan = execution.optimizedPlan()
         steps: list[Any] = []
@@ -134,6 +155,8 @@ class Catalyst:
                 steps.append(self._select_list(plan.projectList(), child.output()))
             elif kind == "Filter":
                 steps.append(self._condition(plan.condition(), child.output()))
+            elif counters is not None:
+                raise NotInDriver("counters twice")
             else:
                 accumulators = self._jvm.org.apache.spark.sql.execution.AggregatingAccumulator
                 counters = accumulators.apply(plan.metrics(), child.output())
@@ -158,6 +181,10 @@ class Catalyst:
         counts = {name: number for names, values in numbers for name, number in zip(names, values, strict=True)}
         return DriverRows(left, len(left)), counts
 
+    def widest(self, rows: DriverRows) -> int:
+        """How many bytes the largest of the rows has that a plan gave."""
+        return int(self._steps.widest(rows.java))
+
     def pair(self, first: int, second: int) -> DriverRow:
         """A row of one column, an array of two BIGINTs."""
         return DriverRow(self._steps.pair(first, second))
@@ -177,6 +204,7 @@ class Catalyst:
             array[place] = item
         return array
 
+    @left_to_spark
     def assigned(self, frame: DataFrame, table: Any) -> DataFrame:
         """The frame with the columns of a table of Spark's, as an append by name puts them in order and casts them."""
         nothing = self._jvm.scala.Option.empty()
@@ -187,6 +215,17 @@ class Catalyst:
         append = appending.byName(target, cast("Any", frame)._jdf.logicalPlan(), no_options)
         analysed = self._session.sessionState().analyzer().execute(append)
         return self._frame(self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._session, analysed.query()))
+
+    def _asks_for_the_time(self, plan: Any) -> bool:
+        """Whether a plan has `current_date()` and the like, or a text such as 'today' as a date."""
+        catalyst = self._jvm.org.apache.spark.sql.catalyst
+        if plan.containsPattern(catalyst.trees.TreePattern.CURRENT_LIKE()):
+            return True
+        return not _companion(catalyst.optimizer, "SpecialDatetimeValues").apply(plan).fastEquals(plan)
+
+    @cached_property
+    def _no_rows(self) -> Any:
+        return self.array(self._jvm.org.apache.spark.sql.catalyst.InternalRow, [])
 
     @cached_property
     def _steps(self) -> Any:

@@ -128,7 +128,7 @@ class Delta:
         commit on top of anything that touches none of these files.
         """
         jvm, java = self._table.jvm, self._table.java
-        delta = self._table.prompt(java.newRowDelta())
+        delta = self._table.in_this_thread(java.newRowDelta())
         for file, location in self._links:
             builder = jvm.org.apache.iceberg.DataFiles.builder(java.spec()).copy(file.java)
             delta = delta.addRows(builder.withPath(location).build())
