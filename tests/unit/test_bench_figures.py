@@ -176,4 +176,4 @@ def test_a_judged_target_is_one_line_for_people():
     (judged,) = targets.judged({"small.all_seconds": 50.0}, "tables 10 of 100")
     line = targets.line(judged)
     assert line.startswith("MISSED 10 rows in each of 100 tables")
-    assert line.endswith("50 (target <= 45, aim <= 30); reduced: tables 10 of 100")
+    assert line.endswith("50 (target <= 12, aim <= 8); reduced: tables 10 of 100")
