@@ -94,7 +94,7 @@ def append(
     catalyst, reached = mine.batch.catalyst, {**table.ends, **entry.ends}
     summary = {**ENDS.entry(reached), **entry.summary, **IN_DRIVER.entry(True)}
     key = _PlanKey.of(table, mine, entry.rules)
-    plan = _plans.get(key, _planned)
+    plan = _plans.get(key, _planned, len(key.columns))
     if plan is None:
         return None
     try:
@@ -146,8 +146,8 @@ class _PlanKey:
         return _PlanKey(mine.batch.empty, mine.recipe, rules, target.uuid, target.schema_id, columns, table)
 
 
-_plans: Kept[_PlanKey, _AppendPlan | None] = Kept(2048)
-"""None: such appends are left to Spark."""
+_plans: Kept[_PlanKey, _AppendPlan | None] = Kept(12_000)
+"""None: such appends are left to Spark. So many columns of tables together: 30 KiB of heap each, as measured."""
 
 
 def _planned(wanted: _PlanKey) -> _AppendPlan | None:

@@ -1,4 +1,4 @@
-"""Values that are made once and kept, up to a number of them."""
+"""Values that are made once and kept, as long as they weigh no more than so much together."""
 
 from pipeline.runtime.driver.kept import Kept
 
@@ -27,3 +27,14 @@ def test_of_one_too_many_in_rounds_most_are_still_there():
             kept.get(number, lambda key: made.append(key) or key)
     assert len(kept._values) == 100
     assert len(made) < 2 * 101
+
+
+def test_heavy_ones_push_out_as_many_as_they_need_room_for():
+    kept = Kept(10)
+    for number in range(10):
+        kept.get(number, str)
+    kept.get("heavy", str, 8)
+    assert "heavy" in kept._values
+    assert len(kept._values) == 3
+    kept.get("too heavy", str, 80)
+    assert list(kept._values) == ["too heavy"]
