@@ -14,7 +14,7 @@ from pipeline.model.places import POSITION, stands_in
 from pipeline.protocols.large.completion import with_kinds_of
 from pipeline.protocols.sifted import selected
 from pipeline.warehouse.raw_records import without
-from pipeline.warehouse.small_batch import MOST_EVENTS, SmallBatch
+from pipeline.warehouse.small_batch import SmallBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -118,12 +118,8 @@ class _Frames:
             self.frame = self.frame.coalesce(max(1, rows // _ROWS_PER_TASK))
 
     def small(self, events: int) -> SmallBatch | None:
-        """The events once more, where they are few. How large a kept frame is Spark knows when it has read it."""
-        if not self.is_kept or events > MOST_EVENTS:
-            return None
-        if not self.is_read:
-            self.frame.count()
-        return SmallBatch.of(self.context.spark, self.frame, events)
+        """The events once more, where they are few and the frame is kept."""
+        return SmallBatch.of(self.context.spark, self.frame, events, is_read=self.is_read) if self.is_kept else None
 
 
 def routed(context: PipelineContext, frame: DataFrame, stream_ids: dict[str, str], reader: EventReader) -> Messages:

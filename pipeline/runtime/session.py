@@ -228,10 +228,9 @@ def spread(spark: SparkSession, settings: Settings) -> None:
 
 def _configured(settings: Settings, submitted: Mapping[str, str] | None = None) -> dict[str, str]:
     """Spark's whole configuration; `submitted`: the properties that `spark-submit` was given, which count most."""
-    master = settings.spark.conf.get("spark.master", settings.spark.master)
     conf = {
         **DEFAULTS,
-        **(_ON_THIS_MACHINE if submitted is None and _IN_ONE_JVM.fullmatch(master) else {}),
+        **(_ON_THIS_MACHINE if submitted is None and _IN_ONE_JVM.fullmatch(settings.spark.master) else {}),
         "spark.master": settings.spark.master,
         **catalog_properties(settings),
         **settings.spark.conf,

@@ -58,13 +58,18 @@ class SmallBatch:
         self.empty = self.catalyst.empty(frame)
 
     @classmethod
-    def of(cls, spark: SparkSession, frame: DataFrame, events: int) -> SmallBatch | None:
-        """A batch of so many events as a small one; None where it is not. `frame`: as Spark has it, read and kept.
+    def of(cls, spark: SparkSession, frame: DataFrame, events: int, *, is_read: bool = True) -> SmallBatch | None:
+        """A batch of so many events as a small one; None where it is not.
 
+        `frame`: as Spark keeps it. How large it is Spark knows when it has read it.
         `spark`: the pipeline's own session. That of a stream's frame goes with the stream, and its plans with it.
         """
+        if events > MOST_EVENTS:
+            return None
+        if not is_read:
+            frame.count()
         catalyst = Catalyst.of(spark)
-        return cls(catalyst, frame) if events <= MOST_EVENTS and catalyst.size(frame) <= MOST_BYTES else None
+        return cls(catalyst, frame) if catalyst.size(frame) <= MOST_BYTES else None
 
     @property
     def rows(self) -> DriverRows:

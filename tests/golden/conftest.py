@@ -10,7 +10,6 @@ from golden.warehouse import Warehouse
 from support import both_ways
 from support.slow import EVERY
 
-from pipeline.ingest import reading
 from pipeline.service import Pipeline
 from pipeline.warehouse import small_batch
 
@@ -38,7 +37,6 @@ def driver_and_spark(request, monkeypatch):
     if EVERY or any(name.endswith(f"_in_one_batch_gives_tidbs_tables[{case}]") for case in COMPARED):
         both_ways.compared(monkeypatch)
     elif any(name.endswith(f"[{case}]") for case in BY_SPARK):
-        monkeypatch.setattr(reading, "MOST_EVENTS", -1)
         monkeypatch.setattr(small_batch, "MOST_EVENTS", -1)
 
 

@@ -29,17 +29,15 @@ class Kept(Generic[K, V]):
 
     def get(self, key: K, make: Callable[[K], V], weight: int = 1) -> V:
         """The value of a key, made where there is none. Two threads may make it at once."""
-        if key not in self._values:
-            value = make(key)
-            with self._changing:
-                while self._values and sum(self._weights.values()) + weight > self._most:
-                    self._remove(self._dice.choice(list(self._values)))
-                self._values[key], self._weights[key] = value, weight
-            return value
         try:
             return self._values[key]
-        except KeyError:  # it has just gone
-            return make(key)
+        except KeyError:
+            value = make(key)
+        with self._changing:
+            while self._values and sum(self._weights.values()) + weight > self._most:
+                self._remove(self._dice.choice(list(self._values)))
+            self._values[key], self._weights[key] = value, weight
+        return value
 
     def drop(self, key: K) -> None:
         """Keep a value no longer."""
