@@ -119,7 +119,10 @@ class _Frames:
 
     def small(self, events: int) -> SmallBatch | None:
         """The events once more, where they are few and the frame is kept."""
-        return SmallBatch.of(self.context.spark, self.frame, events, is_read=self.is_read) if self.is_kept else None
+        if not self.is_kept:
+            return None
+        batch_id = self.context.run.batch_id
+        return SmallBatch.of(self.context.spark, self.frame, events, batch_id, is_read=self.is_read)
 
 
 def routed(context: PipelineContext, frame: DataFrame, stream_ids: dict[str, str], reader: EventReader) -> Messages:

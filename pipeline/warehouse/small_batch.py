@@ -50,15 +50,18 @@ class SmallBatch:
     `empty`: a frame with their columns and no rows. Plans are made over it.
     """
 
-    def __init__(self, catalyst: Catalyst, frame: DataFrame) -> None:
+    def __init__(self, catalyst: Catalyst, frame: DataFrame, batch_id: int) -> None:
         self._frame = frame
+        self._job = f"batch {batch_id}: few rows, for the driver"
         self._collecting = Lock()
         self._rows: DriverRows | None = None
         self.catalyst = catalyst
         self.empty = self.catalyst.empty(frame)
 
     @classmethod
-    def of(cls, spark: SparkSession, frame: DataFrame, events: int, *, is_read: bool = True) -> SmallBatch | None:
+    def of(
+        cls, spark: SparkSession, frame: DataFrame, events: int, batch_id: int, *, is_read: bool = True
+    ) -> SmallBatch | None:
         """A batch of so many events as a small one; None where it is not.
 
         `frame`: as Spark keeps it. How large it is Spark knows when it has read it.
@@ -69,14 +72,14 @@ class SmallBatch:
         if not is_read:
             frame.count()
         catalyst = Catalyst.of(spark)
-        return cls(catalyst, frame) if catalyst.size(frame) <= MOST_BYTES else None
+        return cls(catalyst, frame, batch_id) if catalyst.size(frame) <= MOST_BYTES else None
 
     @property
     def rows(self) -> DriverRows:
         """The events."""
         with self._collecting:  # tables are landed side by side
             if self._rows is None:
-                self._rows = self.catalyst.collected(self._frame)
+                self._rows = self.catalyst.collected(self._frame, self._job)
             return self._rows
 
 

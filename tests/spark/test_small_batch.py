@@ -30,7 +30,7 @@ def appended(warehouse, monkeypatch):
 
     def in_driver(table, frame, entry):
         frame.cache().count()
-        batch = SmallBatch.of(stream.spark, frame, ROWS)
+        batch = SmallBatch.of(stream.spark, frame, ROWS, 1)
         mine = SmallRows(batch, batch.empty, AS_IT_IS)
         judged = Entry(entry.batch_id, entry.ends, entry.operation, rules())
         gave.append(small_batch.append(table, mine, judged, None, steps.append))
@@ -98,20 +98,20 @@ class TestSizes:
     def test_a_batch_of_many_events_is_not_small(self, warehouse):
         spark, *_ = warehouse
         frame = spark.range(10).cache()
-        assert SmallBatch.of(spark, frame, small_batch.MOST_EVENTS + 1) is None
+        assert SmallBatch.of(spark, frame, small_batch.MOST_EVENTS + 1, 1) is None
 
     def test_a_batch_of_many_bytes_is_not_small(self, warehouse, monkeypatch):
         spark, *_ = warehouse
         frame = spark.range(1000).select(F.repeat(F.lit("x"), 1000).alias("text")).cache()
         frame.count()
         monkeypatch.setattr(small_batch, "MOST_BYTES", 1000)
-        assert SmallBatch.of(spark, frame, 10) is None
+        assert SmallBatch.of(spark, frame, 10, 1) is None
 
 
 def planned(spark, frame, make):
     """What the driver and Spark make of a frame."""
     catalyst = Catalyst.of(spark)
-    rows, _ = catalyst.run(catalyst.collected(frame), catalyst.plan(make(catalyst.empty(frame))))
+    rows, _ = catalyst.run(catalyst.collected(frame, "few rows"), catalyst.plan(make(catalyst.empty(frame))))
     return rows.count, make(frame).count()
 
 
@@ -150,7 +150,7 @@ def test_a_plan_serves_many_threads_one_after_the_other(warehouse):
     plan = catalyst.plan(
         catalyst.counting(catalyst.empty(frame).select("id", squares.alias("s")), [F.sum(F.col("s")[19]).alias("all")])
     )
-    events, sums = catalyst.collected(frame), []
+    events, sums = catalyst.collected(frame, "few rows"), []
 
     def run():
         sums.append(catalyst.run(events, plan)[1]["all"])

@@ -121,7 +121,8 @@ class ByCommitTs:
             messages = replace(again, starts=messages.starts, ends=messages.ends, events=messages.events)
         from_pending, self._given_up = pending_records.given_up(context.protocol, before.messages, raw.given_up)
         frame, messages = routed.frame.unionByName(before.to_take), pending_records.joined(messages, from_pending)
-        small = SmallBatch.of(context.spark, frame, messages.events + messages.pending_events)
+        events = messages.events + messages.pending_events
+        small = SmallBatch.of(context.spark, frame, events, context.run.batch_id)
         return replace(routed, frame=frame, messages=messages, small=small)
 
     def not_stored(self, frame: DataFrame) -> DataFrame:

@@ -30,6 +30,7 @@ T = TypeVar("T")
 
 _SOURCE = Path(__file__).with_name("DriverSteps.java")
 _COUNTERS = "counters"
+_DESCRIPTION = "spark.job.description"
 TEXT = "text"
 
 
@@ -125,9 +126,15 @@ class Catalyst:
         """How many bytes a frame has, as Spark knows or guesses it; of one that is kept it knows."""
         return int(cast("Any", frame)._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
 
-    def collected(self, frame: DataFrame) -> DriverRows:
-        """The rows of a frame, brought to the driver by one job."""
-        rows = cast("Any", frame)._jdf.queryExecution().executedPlan().executeCollect()
+    def collected(self, frame: DataFrame, job: str) -> DriverRows:
+        """The rows of a frame, brought to the driver by one job, which is described so."""
+        context = frame.sparkSession.sparkContext
+        before = context.getLocalProperty(_DESCRIPTION)
+        context.setJobDescription(job)
+        try:
+            rows = cast("Any", frame)._jdf.queryExecution().executedPlan().executeCollect()
+        finally:
+            context.setLocalProperty(_DESCRIPTION, cast("str", before))
         return DriverRows(rows, len(rows))
 
     def counting(self, frame: DataFrame, counters: Sequence[Column]) -> DataFrame:

@@ -532,7 +532,7 @@ class ModelSmallBatch:
     empty: Frame
 
     @classmethod
-    def of(cls, _spark: ModelSpark, frame: Frame, _events: int, **_: bool) -> ModelSmallBatch | None:
+    def of(cls, _spark: ModelSpark, frame: Frame, _events: int, _batch_id: int, **_: bool) -> ModelSmallBatch | None:
         """See `SmallBatch.of`."""
         return cls(Frame(frame.rows, frame.columns, frame.catalog)) if SMALL else None
 

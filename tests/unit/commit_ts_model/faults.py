@@ -270,7 +270,7 @@ def a_small_batch_has_only_what_is_new(plant: Plant) -> str:
     plant.setattr(lake.by_offset, "SMALL", True)
     small = lake.by_offset.ModelSmallBatch
 
-    def of(_spark, frame, _events):
+    def of(_spark, frame, _events, _batch_id):
         return small(frame.where(~F.col(pending.WAS_PENDING)))
 
     plant.setattr(lake.ordering, "SmallBatch", SimpleNamespace(of=of))
