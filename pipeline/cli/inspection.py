@@ -90,7 +90,7 @@ def inspected(settings: Settings, stream: str, partition: int, offset: int | Non
         inspection = Inspected(_facts(record, place, client))
         protocol = protocol_of(settings, client, DescribedVersions(settings))
         protocol.begin(None, raw)
-        prepared, messages = prepared_and_read(protocol, raw, completion_of(settings.source), resources)
+        prepared, messages = prepared_and_read(protocol, raw, completion_of(settings), resources)
         _tell(inspection, messages)
         suites = load(settings.quality.suites) if settings.quality.suites else ()
         rulebook = Rulebook(spark, suites, settings.quality.built_in)

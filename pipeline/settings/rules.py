@@ -37,6 +37,7 @@ _KEYS = {
         "max_offsets_per_trigger",
         "encoding",
         "claim_check",
+        "upstream",
     ),
     "storage": ("path", "max_bytes_per_trigger", "full_listing", "cleanup"),
 }
@@ -126,6 +127,18 @@ def _claim_check(written: Written) -> Iterator[SettingFault]:
     if (given.get("written_as") or given.get("options")) and not given.get("path"):
         yield SettingFault(("source", "claim_check", "path"), "required beside the other keys of claim_check")
     yield from _refused(("source", "claim_check", "options"), refused_store_options(given.get("options") or {}))
+
+
+def _upstream(written: Written) -> Iterator[SettingFault]:
+    source = _section(written, "source")
+    given, protocol = _section(written, "source", "upstream"), source.get("protocol")
+    facts = facts_of(protocol)
+    is_given = any(given.get(key) for key in ("host", "user", "password", "ca_file"))
+    if is_given and facts is not None and not facts.has_large_rows:
+        yield SettingFault(("source", "upstream"), f"`protocol: {protocol}` has no messages with the key alone")
+    for key in ("host", "user"):
+        if is_given and not given.get(key):
+            yield SettingFault(("source", "upstream", key), "required beside the other keys of upstream")
 
 
 def _tables(written: Written) -> Iterator[SettingFault]:
@@ -238,6 +251,7 @@ _RULES: tuple[Callable[[Written], Iterator[SettingFault]], ...] = (
     _topic_names,
     _tables,
     _claim_check,
+    _upstream,
     _registry,
     _changefeed,
     _free_keys,

@@ -69,6 +69,28 @@ class ClaimCheckSettings(Section):
     )
 
 
+class UpstreamSettings(Section):
+    """The TiDB of a changefeed whose `large-message-handle-option` is `handle-key-only`."""
+
+    host: Line | None = Field(
+        default=None,
+        description="the changefeed's own TiDB, from which rows are read as they were at their commit ts, where a "
+        "message has the key alone; each executor asks it",
+    )
+    port: int = Field(default=4000, ge=1, le=65535, description="of TiDB's MySQL protocol")
+    user: Line | None = Field(
+        default=None, description="a user who may SELECT from the changefeed's tables, and nothing else"
+    )
+    password: SecretStr | None = Field(
+        default=None, description="best given as TICDC_WAREHOUSE__SOURCE__UPSTREAM__PASSWORD"
+    )
+    ca_file: LocalPath | None = Field(
+        default=None,
+        description="the CA that has signed the server's certificate. With it the connection is encrypted and the "
+        "server's name is checked; without it the connection is encrypted where the server can",
+    )
+
+
 class SourceSection(Section):
     """Where the changes come from."""
 
@@ -122,6 +144,10 @@ class SourceSection(Section):
     claim_check: ClaimCheckSettings = Field(
         default=ClaimCheckSettings(),
         description="with `kind: kafka`: where rows lie that were too large for a message",
+    )
+    upstream: UpstreamSettings = Field(
+        default=UpstreamSettings(),
+        description="with `kind: kafka`: where rows are read of which a message has the key alone",
     )
     options: Annotated[Mapping[str, str], FreeMap(".")] = Field(
         default={},

@@ -1,9 +1,7 @@
 """The client against a real registry, alone and behind a front that asks for TLS and a password."""
 # ruff: noqa: S106 - made-up passwords are what is tested
 
-import datetime as dt
 import http.client
-import ipaddress
 import itertools
 import json
 import random
@@ -19,9 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from support import certificates
 
 from registry import (
     AuthenticationRefused,
@@ -237,46 +233,12 @@ def front(stack):
 @pytest.fixture(scope="session")
 def pki(tmp_path_factory):
     """An authority, a server's certificate and a client's, as PEM files."""
-    folder = tmp_path_factory.mktemp("pki")
-    authority_key, authority = certificate("authority", None, None)
-    for who in ("server", "client"):
-        key, signed = certificate(who, authority_key, authority)
-        (folder / f"{who}.key").write_bytes(
-            key.private_bytes(
-                serialization.Encoding.PEM,
-                serialization.PrivateFormat.PKCS8,
-                serialization.NoEncryption(),
-            )
-        )
-        (folder / f"{who}.pem").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    (folder / "ca.pem").write_bytes(authority.public_bytes(serialization.Encoding.PEM))
-    return folder
-
-
-def certificate(who, issuer_key, issuer):
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, who)])
-    now = dt.datetime.now(dt.UTC)
-    names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer.subject if issuer else subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(hours=1))
-        .not_valid_after(now + dt.timedelta(hours=1))
-        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
-        .add_extension(names, critical=False)
-    )
-    return key, builder.sign(issuer_key or key, hashes.SHA256())
+    return certificates.written(tmp_path_factory.mktemp("pki"))
 
 
 @pytest.fixture
 def tls(pki):
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(pki / "server.pem", pki / "server.key")
-    return context
+    return certificates.of_server(pki)
 
 
 def test_the_address_that_ticdc_is_given_works_as_it_is(front, tls, pki):

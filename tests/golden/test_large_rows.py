@@ -9,7 +9,9 @@ from golden.comparing import assert_none
 from golden.corpus import GoldenCase
 from golden.expected import tables_at_the_end
 from golden.objects import unpacked, written_as
+from golden.upstream import tables_of
 from support.slow import few
+from support.tidb import PASSWORD, USER, served
 
 from pipeline.operations.redrive import DEAD_LETTERS, Selection, redrive
 
@@ -21,6 +23,10 @@ CLAIMED = few(
     "canal_json_claim_check_raw_none",
     "open_claim_check_lz4",
     "simple_json_claim_check_none",
+)
+
+BY_KEY = few(
+    "open_handle_key_none", "canal_json_handle_key_none", "simple_avro_handle_key_none", "simple_json_handle_key_none"
 )
 
 WITHOUT_KEY = "big.nokey"
@@ -47,6 +53,38 @@ def test_a_changefeed_with_claim_check_gives_tidbs_tables(config, running, tmp_p
         assert_none(list(set_aside(case, run.warehouse)))
         assert_the_end_is_tidbs(run)
         assert {row["level"] for row in run.warehouse.own("batches")} == {"exact"}
+
+
+@pytest.fixture(scope="module")
+def tidb():
+    """Settings of a server that has the rows of all commit ts."""
+    with served(tables_of("large_rows")) as port:
+        yield {"upstream": {"host": "127.0.0.1", "port": port, "user": USER, "password": PASSWORD}}
+
+
+@pytest.mark.parametrize("config", BY_KEY)
+def test_a_changefeed_with_keys_alone_gives_tidbs_tables(config, running, tidb):
+    case = GoldenCase("large_rows", config)
+    with running(case, source=tidb) as run:
+        run.take()
+        assert_none(list(set_aside(case, run.warehouse)))
+        assert_the_end_is_tidbs(run)
+        assert {row["level"] for row in run.warehouse.own("batches")} == {"exact"}
+
+
+@pytest.mark.slow
+def test_keys_alone_that_waited_come_in_when_there_is_an_upstream(running, tidb, tmp_path):
+    case = GoldenCase("large_rows", "canal_json_handle_key_none")
+    with running(case) as run:
+        run.take(case.records[:-1])
+        letters = run.warehouse.own("dead_letters")
+        assert {(row["code"], row["status"]) for row in letters} == {("HANDLE_KEY_ONLY", "open")}
+        run.settings = run.loaded.settings(tmp_path, source=tidb)
+        run.restart()
+        done = redrive(run.pipeline.context, Selection(DEAD_LETTERS))
+        assert (done.open, done.redriven + done.superseded) == (0, len(letters))
+        run.take(case.records[-1:])
+        assert_the_end_is_tidbs(run)
 
 
 @pytest.mark.slow

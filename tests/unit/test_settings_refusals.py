@@ -383,6 +383,20 @@ def test_a_folder_or_an_absent_file_is_a_settings_error(tmp_path):
 CLAIMS = "  claim_check: {path: 's3://b/claims', written_as: /data/claims, options: {s3.region: x}}\n"
 
 
+def test_an_upstream_is_for_protocols_that_have_keys_alone():
+    simple = GOOD.replace("avro", "simple").replace("registry:\n  url: http://localhost:8081/apis/ccompat/v7\n", "")
+    password = "s3cret-0f-upstream"  # noqa: S105 - made up
+    given = simple.replace("warehouse:", f"  upstream: {{host: h, user: u, password: {password}}}\nwarehouse:", 1)
+    upstream = parse(given, Path("/etc/shop")).source.upstream
+    assert (upstream.host, upstream.port, upstream.user, upstream.ca_file) == ("h", 4000, "u", None)
+    assert password not in repr(upstream)
+    said = refusal_of(but("registry:", "  upstream: {host: h, user: u}\nregistry:")).message
+    assert "source.upstream: `protocol: avro` has no messages with the key alone" in said
+    for missing, others in (("host", "{user: u}"), ("user", "{host: h, port: 1}")):
+        said = refusal_of(simple.replace("warehouse:", f"  upstream: {others}\nwarehouse:", 1)).message
+        assert f"source.upstream.{missing}: required beside the other keys of upstream" in said
+
+
 def test_claim_check_is_for_protocols_that_have_it():
     simple = GOOD.replace("avro", "simple").replace("registry:\n  url: http://localhost:8081/apis/ccompat/v7\n", "")
     given = simple.replace("warehouse:", f"{CLAIMS}warehouse:", 1)

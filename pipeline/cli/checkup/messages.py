@@ -62,7 +62,7 @@ def examined(spark: SparkSession, settings: Settings, protocol: SourceProtocol, 
     with ExitStack() as resources:
         resources.callback(raw.unpersist)
         protocol.begin(None, raw)
-        prepared, messages = prepared_and_read(protocol, raw, completion_of(settings.source), resources)
+        prepared, messages = prepared_and_read(protocol, raw, completion_of(settings), resources)
         yield from _read(settings, messages, prepared)
         readable = messages.events > sum(refused.rows for refused in messages.refused)
         facts = PROTOCOLS[settings.source.protocol]

@@ -13,13 +13,15 @@ from pipeline.model.places import RAW
 from pipeline.model.projection import Projection, once
 from pipeline.protocols import compressed
 from pipeline.protocols.canal import messages
+from pipeline.protocols.canal.by_key import CanalKeyRows
 from pipeline.protocols.canal.layout import read_layout
 from pipeline.protocols.canal.messages import told_apart_at_once
 from pipeline.protocols.canal.rows import CODES, CanalRows, CanalRowsAtOnce, PlainRows, PlainRowsAtOnce
 from pipeline.protocols.described import head as described
 from pipeline.protocols.described.frame import recipe
 from pipeline.protocols.large import codes as large
-from pipeline.protocols.layouts.head import COMMIT_TS, head
+from pipeline.protocols.large.form import LargeMessages
+from pipeline.protocols.layouts.head import COMMIT_TS, HEAD, ROW, SCHEMA, TABLE, head
 from pipeline.protocols.layouts.protocol import LayoutProtocol
 from pipeline.protocols.layouts.statements import read_statements
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pipeline.model.columns import TableVersion
+    from pipeline.model.large_rows import LargeRows
     from pipeline.model.messages import ColumnMapping, Ddl, MessageHeader, TableMessages
     from pipeline.protocols.definitions import Definitions
     from pipeline.protocols.layouts.readers import VersionRows
@@ -72,6 +75,10 @@ class CanalProtocol(LayoutProtocol):
         """See `SourceProtocol.header`."""
         made = LayoutProtocol.header(self)
         return replace(made, commit_ts=head(messages.SENT_TS)) if self._plain else made
+
+    def large_rows(self) -> LargeRows:
+        """See `SourceProtocol.large_rows`: a message is one row."""
+        return LargeMessages(HEAD, ROW, (SCHEMA, TABLE, COMMIT_TS), CanalKeyRows())
 
     @property
     def unreadable(self) -> str:

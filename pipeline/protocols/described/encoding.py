@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pipeline.model.projection import Projection
     from pipeline.model.text import Value
     from pipeline.model.types import WarehouseType
+    from pipeline.protocols.large.form import KeyRows
 
 
 class Values(Protocol):
@@ -136,6 +137,10 @@ class Encoding(RowEncoding, Protocol):
     @property
     def sends_members(self) -> bool:
         """Whether a value of ENUM or SET is the names of its members, not their numbers."""
+        ...
+
+    def key_rows(self, timezone: str) -> KeyRows | None:
+        """What makes messages whole that have keys alone; None where none can be."""
         ...
 
     @property

@@ -147,9 +147,12 @@ class DescribedProtocol:
         is_watermark, is_ddl = (field_of("kind") == kind for kind in (MessageKind.WATERMARK, MessageKind.DDL))
         return MessageHeader(field_of("database"), field_of("table"), field_of("commit_ts"), is_watermark, is_ddl)
 
-    def large_rows(self) -> LargeRows:
+    def large_rows(self) -> LargeRows | None:
         """See `SourceProtocol.large_rows`: a message is one row."""
-        return LargeMessages(HEAD, MessageKind.DML.value, ("database", "table", "commit_ts"))
+        by_key = self.encoding.key_rows(self.timezone)
+        if by_key is None:
+            return None
+        return LargeMessages(HEAD, MessageKind.DML.value, ("database", "table", "commit_ts"), by_key)
 
     def prepare(self, raw: DataFrame) -> DataFrame:
         """A record is one event; `head.HEAD` says what it is."""

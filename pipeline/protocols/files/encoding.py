@@ -26,6 +26,9 @@ class FileEncoding:
         """The commit ts says it."""
         return None
 
+    def key_rows(self, timezone: str) -> None:
+        """A file has rows of any size."""
+
     def body(self) -> Column:
         """See `statement`."""
         return statement()

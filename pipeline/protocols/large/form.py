@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql import functions as F
 
@@ -11,12 +11,29 @@ from pipeline.model.large_rows import Message
 from pipeline.protocols import unpacking
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import Column
+
+    from pipeline.model.large_rows import Images
+    from pipeline.model.source_values import Columns
 
 _MARK = b"\x00ticdc-warehouse:"
 _LONGEST_MARK = 64
 _VERSION_BYTES = LENGTH_BYTES = 8
 _HALF = 4
+
+
+class KeyRows(Protocol):
+    """How a row's message is written in which there are keys alone, and how it would be whole."""
+
+    def keys(self, value: bytes, columns: Columns) -> Images:
+        """The keys that it has. Raises `ValueError` if it is damaged."""
+        ...
+
+    def whole(self, value: bytes, columns: Columns, rows: Images) -> bytes:
+        """The same message with these rows."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +43,19 @@ class LargeMessages:
     head: str
     row: str
     about: tuple[str, ...]
+    by_key: KeyRows
 
     def restored(self, sent: Message, stored: Message) -> Message | None:
         """Without compression."""
         return Message(sent.key, unpacking.message(stored.key, stored.value))
+
+    def keys(self, sent: Message, columns: Columns) -> Images:
+        """See `KeyRows`."""
+        return self.by_key.keys(sent.value or b"", columns)
+
+    def whole(self, sent: Message, columns: Columns, rows: Images) -> Message:
+        """See `KeyRows`."""
+        return Message(sent.key, self.by_key.whole(sent.value or b"", columns, rows))
 
     def marked(self, sent: Message, code: str) -> Message:
         """A mark alone."""
@@ -43,6 +69,9 @@ class LargeEvents:
     head: str
     row: str
     about: tuple[str, ...]
+    by_key: KeyRows
+    key_of_row: Callable[[bytes], bytes]
+    """The JSON of a key as that of a row that is sent whole."""
 
     def restored(self, sent: Message, stored: Message) -> Message | None:
         """Without compression, and under the number that the event has in the record that was sent."""
@@ -55,10 +84,19 @@ class LargeEvents:
         key = sent.key[:_HALF] + key[_HALF:]
         return Message(key, unpacking.record(key, value))
 
+    def keys(self, sent: Message, columns: Columns) -> Images:
+        """See `KeyRows`."""
+        return self.by_key.keys((sent.value or b"")[LENGTH_BYTES:], columns)
+
+    def whole(self, sent: Message, columns: Columns, rows: Images) -> Message:
+        """Under the number that the event has."""
+        key, value = sent.key or b"", (sent.value or b"")[LENGTH_BYTES:]
+        described = self.key_of_row(key[_VERSION_BYTES + LENGTH_BYTES :])
+        return Message(key[:_VERSION_BYTES] + _framed(described), _framed(self.by_key.whole(value, columns, rows)))
+
     def marked(self, sent: Message, code: str) -> Message:
         """The value of an event is its length and its bytes."""
-        mark = _mark(code)
-        return Message(sent.key, len(mark).to_bytes(LENGTH_BYTES) + mark)
+        return Message(sent.key, _framed(_mark(code)))
 
 
 def code_of_mark(value: Column) -> Column:
@@ -70,6 +108,10 @@ def code_of_mark(value: Column) -> Column:
 
 def _mark(code: str) -> bytes:
     return _MARK + code.encode()
+
+
+def _framed(part: bytes) -> bytes:
+    return len(part).to_bytes(LENGTH_BYTES) + part
 
 
 def _is_one(framed: bytes) -> bool:

@@ -25,7 +25,6 @@ from pipeline.model.messages import (
 from pipeline.protocols import grouping
 from pipeline.protocols.definitions import read_definitions
 from pipeline.protocols.event_counter import MOST_PARTITIONS, EventCounter, EventKinds
-from pipeline.protocols.large.form import LargeMessages
 from pipeline.protocols.layouts.columns import (
     ColumnSettings,
     defined_columns,
@@ -38,7 +37,6 @@ from pipeline.protocols.layouts.head import (
     COMMIT_TS,
     DDL,
     DELETE,
-    HEAD,
     KIND,
     NUMBER,
     RESOLVED,
@@ -58,7 +56,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from pipeline.model.large_rows import LargeRows
     from pipeline.model.messages import ColumnMapping, Ddl, Kind, KnownVersions, Part, Recipe
     from pipeline.model.names import TableName
     from pipeline.model.places import Partition, Range
@@ -144,10 +141,6 @@ class LayoutProtocol(ABC):
         """See `SourceProtocol.header`."""
         is_watermark, is_ddl = (head(KIND) == kind for kind in (RESOLVED, DDL))
         return MessageHeader(head(SCHEMA), head(TABLE), head(COMMIT_TS), is_watermark, is_ddl)
-
-    def large_rows(self) -> LargeRows:
-        """See `SourceProtocol.large_rows`: a message is one row."""
-        return LargeMessages(HEAD, ROW, (SCHEMA, TABLE, COMMIT_TS))
 
     def read(self, raw: DataFrame) -> Messages:
         """Group the batch by table and layout. Where a definition changes between equal layouts, once more."""

@@ -14,6 +14,7 @@ from pipeline.protocols.layouts.head import COMMIT_TS, HEAD, ROW, SCHEMA, TABLE
 from pipeline.protocols.layouts.protocol import LayoutProtocol
 from pipeline.protocols.layouts.statements import read_statements
 from pipeline.protocols.open import events
+from pipeline.protocols.open.by_key import OpenKeyRows, key_of_row
 from pipeline.protocols.open.columns import read_layout
 from pipeline.protocols.open.frame import UNREADABLE, ImageReader, recipe, wanted
 from pipeline.protocols.open.layouts import ShapedLayouts
@@ -63,7 +64,7 @@ class OpenProtocol(LayoutProtocol):
 
     def large_rows(self) -> LargeRows:
         """See `SourceProtocol.large_rows`: a record may have several rows."""
-        return LargeEvents(HEAD, ROW, (SCHEMA, TABLE, COMMIT_TS))
+        return LargeEvents(HEAD, ROW, (SCHEMA, TABLE, COMMIT_TS), OpenKeyRows(), key_of_row)
 
     def taken_apart(self, raw: DataFrame) -> DataFrame:
         """A row per event of each record, and what it is.

@@ -21,6 +21,7 @@ from pipeline.protocols import end_marker
 from pipeline.protocols.described.head import SENT, MessageFields, MessageKind, field_of, sorted_out
 from pipeline.protocols.described.values import member_of, members_of, zoned_timestamp
 from pipeline.protocols.simple import checksum
+from pipeline.protocols.simple.by_key import AvroKeyRows
 from pipeline.protocols.simple.codes import CODES
 from pipeline.protocols.simple.union import MESSAGE, OCTETS, SCHEMA
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pipeline.model.projection import Projection
     from pipeline.model.text import Value
     from pipeline.model.types import WarehouseType
+    from pipeline.protocols.large.form import KeyRows
 
 _WATERMARK, _BOOTSTRAP, _DDL, _DML = (f"member{number}" for number in range(4))
 _LONG, _FLOAT, _DOUBLE, _STRING, _BYTES, _TIMESTAMP, _UNSIGNED = (f"member{number}" for number in range(7))
@@ -112,6 +114,10 @@ class AvroEncoding:
     def lacks_before(self) -> Column:
         """None does."""
         return F.lit(False)
+
+    def key_rows(self, timezone: str) -> KeyRows:
+        """See `Encoding`."""
+        return AvroKeyRows(timezone)
 
     def prepared(self) -> Sequence[Projection]:
         """Decode, then sort out."""

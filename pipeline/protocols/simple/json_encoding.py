@@ -32,6 +32,7 @@ from pipeline.protocols.described.head import ROW_TYPES, SENT, MessageFields, Me
 from pipeline.protocols.described.text_values import NumberedMembers
 from pipeline.protocols.described.values import zoned_timestamp
 from pipeline.protocols.simple import checksum
+from pipeline.protocols.simple.by_key import JsonKeyRows
 from pipeline.protocols.simple.codes import CODES
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.columns import TableVersion
     from pipeline.model.text import Value
+    from pipeline.protocols.large.form import KeyRows
 
 
 def _struct(**fields: DataType) -> StructType:
@@ -103,6 +105,10 @@ class JsonEncoding:
     def lacks_before(self) -> Column:
         """None does."""
         return F.lit(False)
+
+    def key_rows(self, timezone: str) -> KeyRows:
+        """See `Encoding`."""
+        return JsonKeyRows(timezone)
 
     def prepared(self) -> Sequence[Projection]:
         """Read, then sort out."""

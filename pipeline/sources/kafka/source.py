@@ -48,7 +48,7 @@ class KafkaSource:
 
     def __init__(self, spark: SparkSession, settings: Settings) -> None:
         self._spark, self._settings = spark, settings
-        self.completion = completion_of(settings.source)
+        self.completion = completion_of(settings)
         self._hasty = Cluster(spark, settings)
         self._patient = self._hasty.within(OUTAGE)
 
