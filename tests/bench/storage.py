@@ -143,7 +143,7 @@ def _small(ground: Ground, sizes: Sizes) -> Measured:
         prepared_tables(ground, kafka, name, ["t000"], sizes.rows)
         keys = Random(7)  # noqa: S311 - data, not secrets
         _write(place, table, 1, _keys(keys, sizes), files.MADE + 1)
-        files.describe(folder, files.MADE + (10_000 << 18), "t000")
+        files.describe(folder, files.MADE + (20_000 << 18) - 1, "t000")
         config = ground.storage_config(f"{name}-csv", "csv", str(folder))
         csv.ask("open", config=config)
         csv.ask("run")
@@ -153,7 +153,7 @@ def _small(ground: Ground, sizes: Sizes) -> Measured:
         for number in range(WARM_UPS + SMALL_RUNS):
             feed.more(ground.stack, name, ["t000"], 10, sizes.rows, 2000 + number)
             _write(place, table, number + 2, _keys(keys, sizes), files.MADE + ((number + 2) * 10_000 << 18))
-            files.describe(folder, files.MADE + ((number + 3) * 10_000 << 18), "t000")
+            files.describe(folder, files.MADE + ((number + 3) * 10_000 << 18) - 1, "t000")  # more is later
             for side, worker in ((AVRO, kafka), ("csv", csv)):
                 facts = worker.ask("run")
                 taken = sum(batch["seconds"] for batch in facts["batches"])
