@@ -34,6 +34,7 @@ import small  # noqa: E402
 import steady  # noqa: E402
 import storage  # noqa: E402
 import targets  # noqa: E402
+import thousand  # noqa: E402
 import throughput  # noqa: E402
 from figures import Measured  # noqa: E402
 from ground import QUICK, SHORT, Ground, Sizes  # noqa: E402
@@ -45,6 +46,7 @@ CASES = {
     "throughput": throughput.run,
     "small": small.run,
     "many": many.run,
+    "thousand": thousand.run,
     "steady": steady.run,
     "growth": growth.run,
     "day": growth.day,
@@ -54,7 +56,7 @@ CASES = {
     "storage": storage.run,
     "backlog": backlog.run,
 }
-LONG = frozenset({"backlog", "day", "storage"})
+LONG = frozenset({"backlog", "day", "storage", "thousand"})
 
 
 def arguments() -> argparse.Namespace:

@@ -29,6 +29,7 @@ class Sizes:
     """Timed batches that carry many tables: each is dear, and an average over its tables already."""
     tables: int = 100
     many: int = 200
+    thousand: int = 1_000
     steady: int = 1_000
     full: bool = True
     """With the cases that take long: ten times the rows for `evolution`, and `backlog`."""
@@ -48,7 +49,7 @@ class Sizes:
 SHORT = replace(Sizes(), repeats=1, steady=200, full=False)
 """What `make bench` does: nothing that takes long, and 200 small batches instead of 1,000."""
 
-QUICK = Sizes(rows=100_000, runs=1, repeats=1, tables=10, many=20, steady=40, full=False)
+QUICK = Sizes(rows=100_000, runs=1, repeats=1, tables=10, many=20, thousand=40, steady=40, full=False)
 """Whether the bench itself works."""
 
 

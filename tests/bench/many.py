@@ -31,11 +31,11 @@ def run(ground: Ground, sizes: Sizes) -> Measured:
         truths = workload.many_tables(stack.bootstrap_servers, stack.registry_url, sizes.many, ROWS, prefix=PREFIX)
         sent = dict(zip(tables, truths.values(), strict=True))
         worker.ask("open", config=ground.config(PREFIX, {"topic_pattern": f"{PREFIX}_.*"}, batch=500_000))
-        new = _batch(worker, sizes.many)
+        new = batch(worker, sizes.many)
         known = []
         for number in range(sizes.repeats):
             _more(ground, tables, sent, number)
-            known.append(_batch(worker, sizes.many))
+            known.append(batch(worker, sizes.many))
         worker.ask("close")
     mistakes = []
     for table, truth in sent.items():
@@ -61,7 +61,8 @@ def _warm_up(ground: Ground, worker: Remote) -> None:
     worker.ask("close")
 
 
-def _batch(worker: Remote, tables: int) -> dict[str, Any]:
+def batch(worker: Remote, tables: int) -> dict[str, Any]:
+    """Take what there is, in one batch."""
     with watched() as around:
         facts = worker.ask("run")
     (batch,) = facts["batches"]

@@ -1,7 +1,9 @@
 """What stands in docker/ and is not run everywhere: it has to be what the product itself understands."""
 
 import re
+import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -14,7 +16,8 @@ from pipeline.demo import checks
 from pipeline.model.names import TableName
 from pipeline.settings import load
 
-DOCKER = Path(__file__).parents[2] / "docker"
+ROOT = Path(__file__).parents[2]
+DOCKER = ROOT / "docker"
 
 
 @pytest.mark.parametrize("folder", ["demo", "files", "tidb"])
@@ -55,3 +58,27 @@ def test_a_script_is_one(script):
     shell = script.read_text().partition("\n")[0].removeprefix("#!").split()
     assert subprocess.run([*shell, "-n", str(script)], check=False).returncode == 0
     assert script.stat().st_mode & 0o100
+
+
+_FETCH = """
+import runpy, sys
+sys.meta_path[:] = [finder for finder in sys.meta_path if "Editable" not in repr(finder)]  # it has all modules
+sys.argv[:] = ["devstack", "fetch", "--help"]
+runpy.run_module("pipeline.devstack", run_name="__main__")
+"""
+
+
+def test_the_jars_are_fetched_with_what_that_stage_copies(tmp_path):
+    """Modules that it lacks would end the image's build, which the tests here do not do."""
+    stage = (DOCKER / "Dockerfile").read_text().partition(" AS jars\n")[2].partition("\nFROM ")[0]
+    for line in re.findall(r"^COPY (.+)$", stage, re.MULTILINE):
+        *sources, target = line.split()
+        for source in sources:
+            place = tmp_path / target / (Path(source).name if target.endswith("/") else "")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            copy = shutil.copytree if (ROOT / source).is_dir() else shutil.copy
+            copy(ROOT / source, place)
+    command = [sys.executable, "-P", "-c", _FETCH]
+    environment = {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
