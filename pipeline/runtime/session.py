@@ -27,7 +27,7 @@ from pipeline.errors import EnvironmentFault
 from pipeline.model.names import CATALOG
 from pipeline.runtime import class_archive
 from pipeline.runtime.jars import jars
-from pipeline.runtime.jvm import RememberingView
+from pipeline.runtime.jvm import RememberingView, end_iterations_at_once
 from pipeline.settings.redaction import FOR_SPARK, clean, is_secret
 
 if TYPE_CHECKING:
@@ -217,6 +217,7 @@ def session(settings: Settings, instead: Mapping[str, str] | None = None) -> Spa
     if interrupted is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, interrupted)  # Spark has put its own there
     spark.sparkContext._jvm.__class__ = RememberingView
+    end_iterations_at_once()
     return spark
 
 

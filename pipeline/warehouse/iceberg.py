@@ -26,7 +26,7 @@ from pipeline.model.names import CATALOG, PIPELINE_NAMESPACE, WarehouseName, quo
 from pipeline.warehouse.locations import as_path, as_url
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -399,9 +399,16 @@ class Table:
 
     def inherited(self, key: StateKey[T], branch: str = MAIN) -> T | None:
         """What the newest snapshot that has a summary entry says in it: maintenance commits do not carry ours."""
-        texts = (facts.summary.get(key.name) for facts in self._line(branch))
-        text = next((text for text in texts if text is not None), None)
-        return None if text is None else key.decode(text)
+        return key.read(self.inherited_all([key], branch))
+
+    def inherited_all(self, keys: Collection[StateKey[Any]], branch: str = MAIN) -> Mapping[str, str]:
+        """The same of several entries, as they are written; the head is asked for once."""
+        wanted, texts = {key.name for key in keys}, dict[str, str]()
+        for facts in self._line(branch):
+            texts = {name: facts.summary[name] for name in wanted & facts.summary.keys()} | texts
+            if len(texts) == len(wanted):
+                break
+        return texts
 
     def appends_since(self, snapshot_id: int | None) -> list[tuple[int | None, int]]:
         """(parent, snapshot) of every append on main after a snapshot, oldest first; None: of all.

@@ -189,12 +189,13 @@ def current_of(catalog: Catalog, name: WarehouseName) -> Table | None:
 def read_published(table: TablePair) -> None:
     """What the current table says of itself."""
     if table.current is not None:
-        table.applied = table.current.inherited(APPLIED)
-        table.by_commit_ts.cut = table.current.inherited(CUT) or 0
-        table.by_commit_ts.removed_done = table.current.inherited(REMOVED) or 0
-        table.by_commit_ts.late_shown = table.current.inherited(LATE_SHOWN) or frozenset()
-        table.by_offset.truncated_done = table.current.inherited(TRUNCATED) or 0
-        table.backfilled = table.current.inherited(BACKFILLED) or frozenset()
+        texts = table.current.inherited_all((APPLIED, CUT, REMOVED, LATE_SHOWN, TRUNCATED, BACKFILLED))
+        table.applied = APPLIED.read(texts)
+        table.by_commit_ts.cut = CUT.read(texts) or 0
+        table.by_commit_ts.removed_done = REMOVED.read(texts) or 0
+        table.by_commit_ts.late_shown = LATE_SHOWN.read(texts) or frozenset()
+        table.by_offset.truncated_done = TRUNCATED.read(texts) or 0
+        table.backfilled = BACKFILLED.read(texts) or frozenset()
 
 
 def backfills_of(layout: Layout) -> dict[str, tuple[Column, int]]:

@@ -21,6 +21,8 @@ PREFIX = "many"
 ROWS = 10
 KEY_RANGE = 10_000
 WARM_UP_TABLES = 10
+FAR = 0.2
+"""Seconds that a commit of a catalog elsewhere takes."""
 
 
 def run(ground: Ground, sizes: Sizes) -> Measured:
@@ -36,14 +38,18 @@ def run(ground: Ground, sizes: Sizes) -> Measured:
         for number in range(sizes.repeats):
             _more(ground, tables, sent, number)
             known.append(batch(worker, sizes.many))
+        worker.ask("far", seconds=FAR)
+        _more(ground, tables, sent, sizes.repeats)
+        far = batch(worker, sizes.many)
         worker.ask("close")
     mistakes = []
     for table, truth in sent.items():
         events = sums.of_events(sums.scanned(ground.warehouse(PREFIX), f"bench.{table}__changes", sums.EVENTS))
         mistakes += differences(f"{table}__changes", sums.expected_events(truth), events)
     per_table = round(median(facts["seconds"] for facts in known) / sizes.many, 3)
-    details = {"tables": sizes.many, "records_per_table": ROWS, "new": new, "known": known}
-    return Measured({"many.seconds_per_table": per_table}, details, mistakes, sizes.reduced("many"))
+    details = {"tables": sizes.many, "records_per_table": ROWS, "new": new, "known": known, "far": far}
+    figures = {"many.seconds_per_table": per_table, "many.far_seconds": far["seconds"]}
+    return Measured(figures, details, mistakes, sizes.reduced("many"))
 
 
 def _more(ground: Ground, tables: list[str], sent: dict[str, Truth], number: int) -> None:

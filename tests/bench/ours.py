@@ -13,8 +13,12 @@ from machine import cpu_seconds
 
 from pipeline.service import Pipeline
 from pipeline.settings import load
+from pipeline.settings.sections import CatalogSettings
+from pipeline.warehouse.iceberg import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pipeline.ingest.phases import CommittedBatch
 
 
@@ -32,6 +36,12 @@ class Ours:
             told(name)
 
         self._pipeline.context = replace(self._pipeline.context, step=step)
+
+    def far(self, seconds: float) -> None:
+        """From here on the catalog counts as one elsewhere, and each commit of a table waits so long for it."""
+        for name in ("_commit", "show"):
+            setattr(Table, name, _waiting(getattr(Table, name), seconds))
+        setattr(CatalogSettings, "embedded", False)  # noqa: B010 - a property of theirs
 
     def close(self) -> None:
         """Let the warehouse go; Spark stays."""
@@ -76,3 +86,11 @@ class Ours:
     def grow(self, tables: list[str], rows: int) -> None:
         """Fill current tables with rows of keys 1 to `rows`; see `bulk`."""
         bulk.grow(self._pipeline.context.spark, tables, rows)
+
+
+def _waiting(commit: Callable[..., Any], seconds: float) -> Callable[..., Any]:
+    def waits(*given: Any) -> Any:
+        time.sleep(seconds)
+        return commit(*given)
+
+    return waits

@@ -8,6 +8,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from py4j.java_gateway import JavaMember
+from py4j.protocol import Py4JJavaError
 from spark.sessions import SETTINGS
 from unit.test_spark_redaction import ORDINARY, SECRET, TEXTS
 
@@ -117,3 +119,26 @@ def test_a_file_of_another_user_in_the_warehouse_is_named(tmp_path):
     with pytest.raises(EnvironmentFault, match=r"\.writer\.lock cannot be made or written") as refused:
         WriterLock(tmp_path, "run").__enter__()
     assert refused.value.code == "FOLDER_UNWRITABLE"
+
+
+class TestIterations:
+    """Loops over Java's collections (`runtime.jvm`)."""
+
+    def test_a_loop_ends_where_the_collection_does_and_asks_for_nothing_else(self, spark, monkeypatch):
+        asked = []
+        of_java = JavaMember.__call__
+        monkeypatch.setattr(
+            JavaMember, "__call__", lambda self, *given: asked.append(self.name) or of_java(self, *given)
+        )
+        assert list(spark._jvm.java.util.List.of("a", "b")) == ["a", "b"]
+        assert list(spark._jvm.java.util.List.of().iterator()) == []
+        assert "isInstanceOf" not in asked
+        assert len(asked) < 10
+
+    def test_an_error_in_the_middle_is_no_end(self, spark):
+        changed = spark._jvm.java.util.ArrayList()
+        changed.add("a")
+        iterator = changed.iterator()
+        changed.add("b")
+        with pytest.raises(Py4JJavaError, match="ConcurrentModificationException"):
+            list(iterator)

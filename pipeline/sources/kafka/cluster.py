@@ -15,6 +15,7 @@ from pyspark.errors import IllegalArgumentException
 
 from pipeline import causes
 from pipeline.errors import EnvironmentFault, PipelineError, SettingsError, reason
+from pipeline.model.places import Partition
 from pipeline.settings.redaction import clean
 from pipeline.sources.kafka import ports
 from pipeline.sources.kafka.identities import given, identified, is_by_name, is_missing
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from pipeline.model.places import Partition
     from pipeline.settings import Settings
 
 START = 15
@@ -39,6 +39,7 @@ _API_TIMEOUT, _REQUEST_TIMEOUT = "default.api.timeout.ms", "request.timeout.ms"
 _INTERNAL = "__"
 """How topics begin that Kafka and its tools keep for themselves."""
 _LISTING = re.compile(r"\(name=([\w.-]+), topicId=([\w-]*),")
+_OFFSET = re.compile(r"([\w.-]+)-(\d+)=ListOffsetsResultInfo\(offset=(-?\d+), timestamp=(-?\d+),")
 """How Kafka's `TopicListing` prints itself; a topic's name has no other characters."""
 
 
@@ -176,24 +177,24 @@ class Cluster:
     def since(self, moments: Mapping[Partition, int]) -> dict[Partition, tuple[int, int]]:
         """Offset and time of each partition's first record since a moment, in milliseconds; (-1, -1): there is none."""
         spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
-        offsets = self._listed_offsets({partition: spec.forTimestamp(moment) for partition, moment in moments.items()})
-        return {partition: (int(one.offset()), int(one.timestamp())) for partition, one in offsets.items()}
+        return self._listed_offsets({partition: spec.forTimestamp(moment) for partition, moment in moments.items()})
 
     def _offsets(self, partitions: Iterable[Partition], spec: Any) -> dict[Partition, int]:
         offsets = self._listed_offsets(dict.fromkeys(partitions, spec))
-        return {partition: int(one.offset()) for partition, one in offsets.items()}
+        return {partition: offset for partition, (offset, _) in offsets.items()}
 
-    def _listed_offsets(self, specs: Mapping[Partition, Any]) -> dict[Partition, Any]:
+    def _listed_offsets(self, specs: Mapping[Partition, Any]) -> dict[Partition, tuple[int, int]]:
+        """Offset and time of the record that is asked for, in each partition; brought over as one text."""
         java_partition = self._jvm.org.apache.kafka.common.TopicPartition
-        asked = {partition: java_partition(partition.stream, partition.number) for partition in specs}
         wanted = self._jvm.java.util.HashMap()
-        for partition, java in asked.items():
-            wanted.put(java, specs[partition])
+        for partition, spec in specs.items():
+            wanted.put(java_partition(partition.stream, partition.number), spec)
         try:
-            offsets = self._admin.listOffsets(wanted, self._options("ListOffsets")).all().get()
+            answer = str(self._admin.listOffsets(wanted, self._options("ListOffsets")).all().get().toString())
         except Py4JJavaError as error:
             raise self._unreachable(error) from error
-        return {partition: offsets.get(java) for partition, java in asked.items()}
+        listed = {Partition(topic, int(n)): (int(offset), int(ms)) for topic, n, offset, ms in _OFFSET.findall(answer)}
+        return {partition: listed[partition] for partition in specs}
 
     def cleanup_policies(self, topics: Iterable[str]) -> dict[str, str]:
         """The `cleanup.policy` of each topic; none where the broker does not tell."""
@@ -262,4 +263,4 @@ def pattern_of(settings: Settings) -> str | None:
 
 
 def _partitions(described: Any) -> tuple[int, ...]:
-    return tuple(sorted(int(info.partition()) for info in described.partitions()))
+    return tuple(range(int(described.partitions().size())))  # Kafka numbers them from 0 on

@@ -14,7 +14,7 @@ from pipeline.model import change
 from pipeline.model.names import WarehouseName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from unit.batch_model.upstream import Record
 
@@ -227,6 +227,14 @@ class ModelTable:
                 return key.read(snapshot.summary)
             snapshot = self._meta.snapshots[snapshot.parent] if snapshot.parent else None
         return None
+
+    def inherited_all(self, keys: Collection[StateKey[Any]], branch: str = MAIN) -> Mapping[str, str]:
+        texts: dict[str, str] = {}
+        snapshot = self._snapshot(branch)
+        while snapshot is not None:
+            texts = {key.name: snapshot.summary[key.name] for key in keys if key.is_in(snapshot.summary)} | texts
+            snapshot = self._meta.snapshots[snapshot.parent] if snapshot.parent else None
+        return texts
 
     def appends_since(self, snapshot_id: int | None) -> list[tuple[int | None, int]]:
         found: list[tuple[int | None, int]] = []
