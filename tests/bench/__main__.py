@@ -27,6 +27,7 @@ import backlog  # noqa: E402
 import evolution  # noqa: E402
 import facts  # noqa: E402
 import growth  # noqa: E402
+import large  # noqa: E402
 import many  # noqa: E402
 import protocols  # noqa: E402
 import quality  # noqa: E402
@@ -54,9 +55,10 @@ CASES = {
     "quality": quality.run,
     "protocols": protocols.run,
     "storage": storage.run,
+    "large": large.run,
     "backlog": backlog.run,
 }
-LONG = frozenset({"backlog", "day", "storage", "thousand"})
+LONG = frozenset({"backlog", "day", "large", "storage", "thousand"})
 
 
 def arguments() -> argparse.Namespace:

@@ -14,6 +14,8 @@ from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+import lz4.frame
+import pyarrow as pa
 from order_line import (
     BASE_MS,
     BLOCK,
@@ -287,8 +289,31 @@ def _canal() -> Members:
     return Members(CanalCodec(order_line()), end=b"")
 
 
+class Lz4Stream(CanalStream):
+    """The same, each message compressed inside (`large-message-handle-compression`)."""
+
+    def blocks(self, count: int) -> Iterator[list[Record]]:
+        """See `CutStream.blocks`."""
+        for block in super().blocks(count):
+            yield [(key, self.packed(value)) for key, value in block]
+
+    def packed(self, value: bytes) -> bytes:
+        """A message as TiCDC compresses it."""
+        return lz4.frame.compress(value)
+
+
+class SnappyStream(Lz4Stream):
+    """The same by Snappy's block format."""
+
+    def packed(self, value: bytes) -> bytes:
+        """See `Lz4Stream.packed`."""
+        return bytes(pa.compress(value, codec="snappy", asbytes=True))
+
+
 BY_CUT: dict[str, type[SimpleStream | OpenStream | CanalStream]] = {
     "simple": SimpleStream,
     "open-protocol": OpenStream,
     "canal-json": CanalStream,
+    "canal-json-lz4": Lz4Stream,
+    "canal-json-snappy": SnappyStream,
 }
