@@ -60,7 +60,9 @@ def read_new(context: PipelineContext, raw: RawBatch, resources: ExitStack, read
     frames.keep_for(len(context.tables))
     messages = frames.routed()
     if messages.packed:
+        frames.frame.unpersist()
         frames.frame, frames.is_kept = reader.prepared(raw.frame), False
+        frames.keep_for(len(context.tables))
         messages = frames.routed()
     if context.source.completion.is_due(messages):
         frames.frame = context.source.completion.completed(context.protocol, frames.frame, resources)
@@ -119,10 +121,8 @@ class _Frames:
 
     def small(self, events: int) -> SmallBatch | None:
         """The events once more, where they are few and the frame is kept."""
-        if not self.is_kept:
-            return None
-        batch_id = self.context.run.batch_id
-        return SmallBatch.of(self.context.spark, self.frame, events, batch_id, is_read=self.is_read)
+        spark, number = self.context.spark, self.context.run.batch_id
+        return SmallBatch.of(spark, self.frame, events, number, is_read=self.is_read) if self.is_kept else None
 
 
 def routed(context: PipelineContext, frame: DataFrame, stream_ids: dict[str, str], reader: EventReader) -> Messages:

@@ -145,6 +145,11 @@ class TestRefusals:
         tables.put(TABLE, TS, 2, cells("two", {**KEY, "id": "2"}))
         assert ask(sent(key={"e": "2"})) == ["UPSTREAM_ROW_MISSING"]
 
+    def test_a_value_that_its_column_cannot_have_is_said(self, tables, ask):
+        tables.put(TABLE, TS, 1, cells("now") | {"f": b"no number"})
+        tables.columns[TABLE] = (*COLUMNS[:2], COLUMNS[4], UpstreamColumn("f", "int", "int(11)"))
+        assert ask(sent(key={"id": KEY["id"], "k": KEY["k"]})) == ["UPSTREAM_ROW_UNREADABLE"]
+
     def test_a_server_that_denies_is_not_asked_again(self, tables, ask):
         tables.denied = True
         assert ask(sent(), sent(ts=TS + 1)) == ["UPSTREAM_FORBIDDEN"] * 2

@@ -48,9 +48,7 @@ _DENIED = (1044, 1045, 1130, 1142, 1143, 1227, 1251, 1698, 1820, 1862, 3118, 315
 _CODES = {
     **dict.fromkeys((8055, 9006), UPSTREAM_GC),
     **dict.fromkeys((1049, 1054, 1146), UPSTREAM_ROW_MISSING),  # no such database, column, table
-    **dict.fromkeys(
-        (1044, 1045, 1130, 1142, 1143, 1227, 1251, 1698, 1820, 1862, 3118, 3159, 3162, 3955), UPSTREAM_FORBIDDEN
-    ),
+    **dict.fromkeys(_DENIED, UPSTREAM_FORBIDDEN),
     1193: UPSTREAM_NOT_TIDB,  # no such variable
 }
 _PASSING = (1040, 1205, 1317, 2002, 2003, 2006, 2013, 2055, 9001, 9002, 9003, 9004, 9005, 9007, 9008, 9010, 9011, 9012)
@@ -124,8 +122,8 @@ class _TableAt:
         """The whole messages for these, or marks."""
         columns = self._columns()
         keys = [_keys(form, message, columns) for message in sent]
-        before = self._rows(columns, [one.before for one in keys if one.before], self.commit_ts - 1)
         after = self._rows(columns, [one.after for one in keys if one.after], self.commit_ts)
+        before = self._rows(columns, [one.before for one in keys if one.before], self.commit_ts - 1)
         whole = []
         for message, key in zip(sent, keys, strict=True):
             rows = Images(_of(before, key.before), _of(after, key.after))
@@ -147,7 +145,7 @@ class _TableAt:
         rows: dict[_Handle, SentRow | None] = {}
         for names, some in _by_names(keys):
             for cells in self.session.rows(*self._select(columns, names, some), ts):
-                row = {column.name: column.sent(cell) for column, cell in zip(columns.values(), cells, strict=True)}
+                row = _row(columns, cells)
                 handle = _handle({name: row[name] for name in names})
                 rows[handle] = None if handle in rows else row
         return rows
@@ -166,6 +164,15 @@ class _TableAt:
 
 _Handle = frozenset[tuple[str, "SentValue"]]
 """The values of a key, by column."""
+
+
+def _row(columns: Columns, cells: Sequence[bytes | None]) -> SentRow:
+    """A row as TiCDC sends it. Raises `_NotGiven` where a value is none of its column."""
+    try:
+        return {column.name: column.sent(cell) for column, cell in zip(columns.values(), cells, strict=True)}
+    except (ValueError, ArithmeticError) as error:
+        _log.warning("the upstream gave a value that its column cannot have", why=type(error).__name__)
+        raise _NotGiven(UPSTREAM_ROW_UNREADABLE) from error
 
 
 def _handle(key: SentRow) -> _Handle:
