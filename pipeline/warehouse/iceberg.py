@@ -26,7 +26,7 @@ from pipeline.model.names import CATALOG, PIPELINE_NAMESPACE, WarehouseName, quo
 from pipeline.warehouse.locations import as_path, as_url
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -399,9 +399,9 @@ class Table:
 
     def inherited(self, key: StateKey[T], branch: str = MAIN) -> T | None:
         """What the newest snapshot that has a summary entry says in it: maintenance commits do not carry ours."""
-        return key.read(self.inherited_all([key], branch))
+        return key.read(self.inherited_all(key, branch=branch))
 
-    def inherited_all(self, keys: Collection[StateKey[Any]], branch: str = MAIN) -> Mapping[str, str]:
+    def inherited_all(self, *keys: StateKey[Any], branch: str = MAIN) -> Mapping[str, str]:
         """The same of several entries, as they are written; the head is asked for once."""
         wanted, texts = {key.name for key in keys}, dict[str, str]()
         for facts in self._line(branch):

@@ -189,7 +189,7 @@ def current_of(catalog: Catalog, name: WarehouseName) -> Table | None:
 def read_published(table: TablePair) -> None:
     """What the current table says of itself."""
     if table.current is not None:
-        texts = table.current.inherited_all((APPLIED, CUT, REMOVED, LATE_SHOWN, TRUNCATED, BACKFILLED))
+        texts = table.current.inherited_all(APPLIED, CUT, REMOVED, LATE_SHOWN, TRUNCATED, BACKFILLED)
         table.applied = APPLIED.read(texts)
         table.by_commit_ts.cut = CUT.read(texts) or 0
         table.by_commit_ts.removed_done = REMOVED.read(texts) or 0

@@ -161,7 +161,7 @@ def test_notes_of_a_version_that_did_not_say_what_it_met_are_read():
 
 
 METHODS = {"read", "required", "entry", "is_in"}
-TAKE_A_KEY = {"inherited", "property_of", "added_by", "said_at"}
+TAKE_A_KEY = {"inherited", "inherited_all", "property_of", "added_by", "said_at"}
 """Methods of tables, and the function of `lake.catalog`, that read a value by its key."""
 SAY_A_NAME = {
     "pipeline/warehouse/publisher.py": "OPERATION",

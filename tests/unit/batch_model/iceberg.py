@@ -14,7 +14,7 @@ from pipeline.model import change
 from pipeline.model.names import WarehouseName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from unit.batch_model.upstream import Record
 
@@ -228,7 +228,7 @@ class ModelTable:
             snapshot = self._meta.snapshots[snapshot.parent] if snapshot.parent else None
         return None
 
-    def inherited_all(self, keys: Collection[StateKey[Any]], branch: str = MAIN) -> Mapping[str, str]:
+    def inherited_all(self, *keys: StateKey[Any], branch: str = MAIN) -> Mapping[str, str]:
         texts: dict[str, str] = {}
         snapshot = self._snapshot(branch)
         while snapshot is not None:
