@@ -42,7 +42,7 @@ class SourceType:
             return SourceType(text)
         name, inside = written[1], written[2] or ""
         if name in NAMED:
-            return SourceType(name, members=tuple(member.replace("''", "'") for member in _MEMBER.findall(inside)))
+            return SourceType(name, members=members_in(inside))
         return SourceType(name, tuple(int(number) for number in inside.split(",") if number.isdecimal()))
 
     @property
@@ -61,6 +61,11 @@ class SourceType:
         if self.name in WHOLE:
             return 0
         return self.numbers[-1] if self.numbers and self.family not in ("TEXT", "BLOB") else None
+
+
+def members_in(text: str) -> tuple[str, ...]:
+    """The members of ENUM or SET that a type in full has; quotes in them are doubled."""
+    return tuple(member.replace("''", "'") for member in _MEMBER.findall(text))
 
 
 def named(name: str, members: Sequence[str]) -> str:

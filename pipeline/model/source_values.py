@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from pipeline.model.source_types import members_in
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -30,7 +32,6 @@ BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "lon
 TEXTS = frozenset({"tinytext", "text", "mediumtext", "longtext"})
 ENUM, SET, BIT, FLOAT = "enum", "set", "bit", "float"
 
-_MEMBER = re.compile(r"'((?:[^']|'')*)'")
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _NUMBERS = WHOLE | FLOATING | {"decimal", BIT}
 _AS_GO = "ticdc-as-go"
@@ -66,7 +67,7 @@ class UpstreamColumn:
     @property
     def members(self) -> tuple[str, ...]:
         """Of ENUM and SET."""
-        return tuple(member.replace("''", "'") for member in _MEMBER.findall(self.column_type))
+        return members_in(self.column_type)
 
     @property
     def asked(self) -> str:
