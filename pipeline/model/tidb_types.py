@@ -308,6 +308,13 @@ BY_CODE: Mapping[int, tuple[TidbType, ...]] = {
     for code in sorted({code for row in _ROWS for code in row.codes})
 }
 """Of several types with one code the first is the one without flags."""
+MYSQL_CODES: Mapping[str, int] = {
+    "tinyint": 1, "smallint": 2, "int": 3, "float": 4, "double": 5, "timestamp": 7, "bigint": 8, "mediumint": 9,
+    "date": 10, "time": 11, "datetime": 12, "year": 13, "varchar": 15, "varbinary": 15, "bit": 16, "vector": 225,
+    "json": 245, "decimal": 246, "enum": 247, "set": 248, "tinytext": 249, "tinyblob": 249, "mediumtext": 250,
+    "mediumblob": 250, "longtext": 251, "longblob": 251, "text": 252, "blob": 252, "char": 254, "binary": 254,
+}  # fmt: skip
+"""The code of each type's name in SQL, in lower case (TiCDC Open Protocol, "Column type codes")."""
 
 _BY_SQL_NAME = {(name, row.unsigned): row for row in _ROWS for name in row.sql}
 _NUMBER = re.compile(r"[0-9]+")

@@ -10,6 +10,7 @@ import base64
 import struct
 from typing import TYPE_CHECKING
 
+from pipeline.model.tidb_types import MYSQL_CODES
 from pipeline.simulate import go
 from pipeline.simulate.schemas import wrapped
 from pipeline.simulate.values import Convert, decimal_text, enum_number, moment_text, set_number
@@ -24,12 +25,6 @@ Record = tuple[bytes, bytes]
 _VERSION = struct.pack(">Q", 1)
 _ROW, _DDL, _RESOLVED = 1, 2, 3
 _BINARY, _HANDLE, _PRIMARY, _UNIQUE, _MULTIPLE, _NULLABLE, _UNSIGNED = 1, 2, 8, 16, 32, 64, 128
-_TYPES = {
-    "tinyint": 1, "smallint": 2, "int": 3, "float": 4, "double": 5, "timestamp": 7, "bigint": 8, "mediumint": 9,
-    "date": 10, "time": 11, "datetime": 12, "year": 13, "varchar": 15, "varbinary": 15, "bit": 16, "vector": 225,
-    "json": 245, "decimal": 246, "enum": 247, "set": 248, "tinytext": 249, "tinyblob": 249, "mediumtext": 250,
-    "mediumblob": 250, "longtext": 251, "longblob": 251, "text": 252, "blob": 252, "char": 254, "binary": 254,
-}  # fmt: skip
 _SHORT_BINARY = frozenset({"binary", "varbinary"})
 _SHORT_TEXT = frozenset({"char", "varchar"})
 
@@ -93,7 +88,7 @@ def _prefix(table: SimulatedTable, column: SimulatedColumn) -> str:
     handle = table.has_handle and column.name in table.handle
     shown = '"h":true,' if handle else ""
     flags = _flags(table, column, handle=handle)
-    return f'{go.json_text(column.name)}:{{"t":{_TYPES[column.parsed.name]},{shown}"f":{flags},"v":'
+    return f'{go.json_text(column.name)}:{{"t":{MYSQL_CODES[column.parsed.name]},{shown}"f":{flags},"v":'
 
 
 def _flags(table: SimulatedTable, column: SimulatedColumn, *, handle: bool) -> int:

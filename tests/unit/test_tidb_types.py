@@ -140,12 +140,12 @@ def test_a_user_may_give_a_column_every_natural_type_but_an_array():
 def test_the_simulator_sends_every_type_and_says_it_as_the_table_does():
     simulated = {
         (name, unsigned): of_sql(name.upper(), unsigned=unsigned)
-        for name in simulated_open._TYPES
+        for name in simulated_open.MYSQL_CODES
         for unsigned in (False, True)
     }
     assert names({*simulated.values()}) == names(ROWS)
     for (name, _), row in simulated.items():
-        assert simulated_open._TYPES[name] in row.codes
+        assert simulated_open.MYSQL_CODES[name] in row.codes
     for name, word in simulated_schemas._TIDB_TYPES.items():
         column = AvroColumn("c", word, "string", nullable=True, null_first=True)
         assert avro_fields.family(column) == simulated[name, False].name

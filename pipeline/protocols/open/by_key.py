@@ -9,19 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.model.large_rows import Images
 from pipeline.model.source_values import BIT, BYTES, ENUM, FLOATING, SET, TEXTS, WHOLE, plain_number
+from pipeline.model.tidb_types import MYSQL_CODES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pipeline.model.source_values import Columns, SentRow, SentValue, UpstreamColumn
 
-_CODES = {
-    "tinyint": 1, "smallint": 2, "int": 3, "float": 4, "double": 5, "timestamp": 7, "bigint": 8, "mediumint": 9,
-    "date": 10, "time": 11, "datetime": 12, "year": 13, "varchar": 15, "varbinary": 15, "bit": 16, "vector": 225,
-    "json": 245, "decimal": 246, "enum": 247, "set": 248, "tinytext": 249, "tinyblob": 249, "mediumtext": 250,
-    "mediumblob": 250, "longtext": 251, "longblob": 251, "text": 252, "blob": 252, "char": 254, "binary": 254,
-}  # fmt: skip
-"""MySQL's code by the type's name (TiCDC Open Protocol, "Column type codes")."""
 _TEXT = 15
 _BINARY, _HANDLE, _GENERATED, _NULLABLE, _UNSIGNED = 1, 2, 4, 64, 128
 _QUOTED = ("binary", "varbinary")
@@ -100,7 +94,7 @@ def _described(column: UpstreamColumn, handle: set[str]) -> str:
     }
     flags = sum(flag for flag, is_so in facts.items() if is_so)
     shown = '"h":true,' if is_handle else ""
-    return f'"t":{_CODES.get(column.data_type, _TEXT)},{shown}"f":{flags}'
+    return f'"t":{MYSQL_CODES.get(column.data_type, _TEXT)},{shown}"f":{flags}'
 
 
 def _json(column: UpstreamColumn, value: SentValue) -> str:
