@@ -19,12 +19,14 @@ from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.cli.progress import Progress
 from pipeline.cli.quarantine import SetAsideRows
 from pipeline.demo import (
+    SENT,
     DemoSource,
     Stretch,
     checks,
     compare,
     from_files,
     from_kafka,
+    from_topic,
     quarantined_keys,
     recall,
     remember,
@@ -35,6 +37,7 @@ from pipeline.errors import EnvironmentFault, PipelineError
 from pipeline.lake.catalog import reader, records
 from pipeline.lake.table_metadata import Extent
 from pipeline.model.names import WarehouseName
+from pipeline.model.protocols import PROTOCOLS
 from pipeline.report import COLUMNS, assemble, page
 from pipeline.runtime.jars import fetch
 from pipeline.runtime.lock import made
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
     from pipeline.cli.output import Output
     from pipeline.demo import TableVerdict
     from pipeline.settings import Settings
+    from pipeline.simulate.produce import SourceProtocol
 
 DEFAULT_FOLDER = Path(".demo")
 _STATE = "demo.json"
@@ -58,37 +62,24 @@ _REPORT = "report.html"
 _FILE = """\
 name: demo
 source:
-  kind: kafka
-  protocol: avro
-  bootstrap_servers: {bootstrap_servers}
-  topic_pattern: "tidb_.*"
+{source}
+{also}warehouse:
+  path: ./warehouse
+checkpoint: ./checkpoint
+quality:
+  suites: ./checks
+"""
+_AVRO = """\
 registry:
   url: {registry_url}
 changefeed:
   enable-tidb-extension: true
   avro-enable-watermark: true
-warehouse:
-  path: ./warehouse
-checkpoint: ./checkpoint
-quality:
-  suites: ./checks
-"""
-_FILES = """\
-name: demo
-source:
-  kind: storage
-  protocol: csv
-  path: ./changefeed
-warehouse:
-  path: ./warehouse
-checkpoint: ./checkpoint
-quality:
-  suites: ./checks
 """
 _TABLES = ("table", "rows", "changes", "set aside", "against the source")
 
 
-class Changefeed(StrEnum):
+class Sink(StrEnum):
     """Where the demo's changefeed writes."""
 
     kafka = "kafka"
@@ -111,24 +102,43 @@ def demo(
     keep: Annotated[
         bool, typer.Option("--keep", help="Go on with the shop of the last demo instead of a new one.")
     ] = False,
-    source: Annotated[
-        Changefeed, typer.Option(help="A changefeed to Kafka, in Avro; or to storage: files of CSV in a folder.")
-    ] = Changefeed.kafka,
+    source: Annotated[Sink, typer.Option(help="A changefeed to Kafka, or to storage: files in a folder.")] = Sink.kafka,
+    protocol: Annotated[
+        str | None,
+        typer.Option(help="What it sends: avro, simple, open-protocol or canal-json; in files csv or canal-json."),
+    ] = None,
     config: ConfigOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Show it: start a broker and a registry, let a shop work, take its changes, compare every row."""
     del config  # every command takes it; the demo writes its own
     with opened(output) as out:
-        Demo(folder, out, Progress.on(out, output), source).play(keep=keep)
+        Demo(folder, out, Progress.on(out, output), source, protocol_of(source, protocol)).play(keep=keep)
+
+
+def protocol_of(source: Sink, named: str | None) -> SourceProtocol:
+    """The protocol of a changefeed to this sink. Raises `DEMO_PROTOCOL` if it has no such protocol."""
+    possible = SENT[source.value]
+    for protocol in possible:
+        if protocol == (named or possible[0]):
+            return protocol
+    raise PipelineError("DEMO_PROTOCOL", f"a changefeed to {source} sends no {named}", f"one of: {', '.join(possible)}")
 
 
 class Demo:
     """One demo, from an empty folder to the proof."""
 
-    def __init__(self, folder: Path, out: Output, progress: Progress, source: Changefeed = Changefeed.kafka) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        out: Output,
+        progress: Progress,
+        source: Sink = Sink.kafka,
+        protocol: SourceProtocol | None = None,
+    ) -> None:
         self._folder = folder
         self._source = source
+        self._protocol = protocol or protocol_of(source, None)
         self._out = out
         self._progress = progress
         self._started = time.monotonic()
@@ -151,6 +161,10 @@ class Demo:
     def _state(self) -> Path:
         return self._folder / _STATE
 
+    @property
+    def _needs_registry(self) -> bool:
+        return PROTOCOLS[self._protocol].needs_registry
+
     def prepare(self, *, keep: bool) -> list[Stretch]:
         """Make room, or recall what the last demo did."""
         stack = Devstack.at(self._folder / "devstack")
@@ -172,10 +186,10 @@ class Demo:
 
     def _open(self, resources: ExitStack, before: list[Stretch]) -> tuple[Settings, DemoSource]:
         """Start Spark here and, beside it, the source with the first part of the workload."""
-        if self._source is Changefeed.storage:
-            settings = self._configured(_FILES)
+        if self._source is Sink.storage:
+            settings = self._configured({"path": "./changefeed"})
             remember(self._state, before, finished=False)
-            source = from_files(self._folder / "changefeed")
+            source = from_files(self._folder / "changefeed", self._protocol)
             self._begin(resources, source, before)
             return settings, source
         servers = (ports.free_port(), ports.free_port())
@@ -193,11 +207,14 @@ class Demo:
     def _configure(self, kafka_port: int, registry_port: int) -> Settings:
         """Write the demo's own file for these ports."""
         broker, registry = Broker(self._folder, kafka_port), RegistryService(self._folder, registry_port)
-        return self._configured(_FILE.format(bootstrap_servers=broker.bootstrap_servers, registry_url=registry.url))
+        also = _AVRO.format(registry_url=registry.url) if self._needs_registry else ""
+        return self._configured({"bootstrap_servers": broker.bootstrap_servers, "topic_pattern": '"tidb_.*"'}, also)
 
-    def _configured(self, text: str) -> Settings:
+    def _configured(self, place: Mapping[str, str], also: str = "") -> Settings:
         """Write the demo's own file. The environment does not count: it is about another pipeline."""
         made(self._folder)
+        source = {"kind": self._source.value, "protocol": self._protocol, **place}
+        text = _FILE.format(source="\n".join(f"  {key}: {value}" for key, value in source.items()), also=also)
         (self._folder / _CONFIG).write_text(text)
         checks.write(self._folder / _CHECKS)
         return parse(text, self._folder)
@@ -209,7 +226,10 @@ class Demo:
         resources.enter_context(stack)
         took = written(time.monotonic() - started)
         self._out.line(f"a Kafka broker at {stack.bootstrap_servers}, a registry beside it; up in {took}")
-        source = from_kafka(stack.bootstrap_servers, stack.registry_url)
+        if self._needs_registry:
+            source = from_kafka(stack.bootstrap_servers, stack.registry_url)
+        else:
+            source = from_topic(stack.bootstrap_servers, self._protocol)
         self._begin(resources, source, before)
         return source
 
@@ -218,7 +238,7 @@ class Demo:
         source.repeat(before)
         self._send(source, adds_column=False)
         unreadable = source.send_unreadable()
-        noun = "lines" if self._source is Changefeed.storage else "messages"
+        noun = "lines" if self._source is Sink.storage else "messages"
         self._out.line(f"… and {unreadable} {noun} that nobody can read, as if by another producer's mistake")
 
     def _send(self, source: DemoSource, *, adds_column: bool) -> None:

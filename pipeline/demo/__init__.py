@@ -1,10 +1,11 @@
 """The demo's own logic: a shop that works in parts, what is expected of it, and the proof that its tables arrived."""
 
 from pipeline.demo import checks, snippets
-from pipeline.demo.source import DemoSource, Stretch, from_files, from_kafka, recall, remember
+from pipeline.demo.source import SENT, DemoSource, Stretch, from_files, from_kafka, from_topic, recall, remember
 from pipeline.demo.truth import TableVerdict, compare, quarantined_keys
 
 __all__ = [
+    "SENT",
     "DemoSource",
     "Stretch",
     "TableVerdict",
@@ -12,6 +13,7 @@ __all__ = [
     "compare",
     "from_files",
     "from_kafka",
+    "from_topic",
     "quarantined_keys",
     "recall",
     "remember",

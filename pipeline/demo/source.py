@@ -21,14 +21,24 @@ from pipeline.simulate.schemas import subject_of, topic_of
 from registry import RegistryClient, RegistryConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pipeline.simulate import SimulatedTable, Transaction
+    from pipeline.simulate.produce import SourceProtocol
     from pipeline.simulate.tables import Value
 
 SEED = 7
 PREFIX = "tidb"
+TOPIC = f"{PREFIX}_cdc"
+"""To which everything goes but for Avro."""
+SENT: Mapping[str, tuple[SourceProtocol, ...]] = {
+    "kafka": ("avro", "simple", "open-protocol", "canal-json"),
+    "storage": ("csv", "canal-json"),
+}
+"""By kind of source the protocols that the demo can send, the one first that it sends if none is named."""
+SAYS_TYPES_IN_DDL = ("open-protocol", "canal-json")
+"""Protocols whose rows do not say the members of ENUM and the digits of DECIMAL."""
 TRANSACTIONS = 1_500
 STEP_MILLISECONDS = 2
 DIRTY = 0.06
@@ -50,15 +60,16 @@ class DemoSource:
     """A shop in the middle of its work; `parts` is what it has sent so far, also in earlier demos.
 
     `feed` sends its changes. `spoil` sends what nobody can read, as if by another producer's mistake, and gives how
-    much.
+    much. `creates`: whether CREATE TABLE is sent; else the changefeed begins after it.
     """
 
-    def __init__(self, feed: SimulatedChangefeed, spoil: Callable[[], int]) -> None:
+    def __init__(self, feed: SimulatedChangefeed, spoil: Callable[[], int], *, creates: bool = False) -> None:
         self.parts: list[Stretch] = []
         self.send_unreadable = spoil
         self._now = 0
         self._shop = Shop(SEED, self._tick, DIRTY)
         self._feed = feed
+        self._creates = creates
 
     def repeat(self, parts: Sequence[Stretch]) -> None:
         """Do again what an earlier demo did, without sending it."""
@@ -70,7 +81,7 @@ class DemoSource:
         """Send the next part, with a watermark after it; how many row events that were."""
         before, last = self._feed.total, None
         for last in self._work(Stretch(TRANSACTIONS, adds_column, wall_clock())):
-            if last.ddl is None or adds_column:  # the changefeed begins after CREATE TABLE
+            if last.ddl is None or adds_column or self._creates:
                 self._feed.send(last)
         if last is not None:
             self._feed.checkpoint(last.commit_ts)
@@ -107,35 +118,67 @@ def from_kafka(bootstrap_servers: str, registry_url: str) -> DemoSource:
 
     def spoil() -> int:
         """Send to `shop.orders` what a broken producer might: no Avro, an unknown schema, half a row."""
-        topic = topic_of(PREFIX, "shop", "orders")
         with RegistryClient(RegistryConfig(registry_url)) as registry:
-            schema_id = registry.latest(subject_of(topic, "value")).schema_id
+            schema_id = registry.latest(subject_of(topic_of(PREFIX, "shop", "orders"), "value")).schema_id
         values = (b"no Avro at all", _header(_UNKNOWN_SCHEMA) + b"\x02", _header(schema_id) + b"\x02")
-        producer = Producer({"bootstrap.servers": bootstrap_servers, "log_level": 0})
-        for value in values:
-            producer.produce(topic, value, key=b"somebody else's", partition=0)
-        producer.flush(_FLUSH_SECONDS)
-        return len(values)
+        return _produce(bootstrap_servers, topic_of(PREFIX, "shop", "orders"), values)
 
     return DemoSource(feed, spoil)
 
 
-def from_files(folder: Path) -> DemoSource:
-    """The shop behind a changefeed that writes files of CSV into a folder."""
-    place = FolderPlace(folder)
-    feed = SimulatedChangefeed(protocol="csv", place=place, watermark_every=TRANSACTIONS)
+def from_topic(bootstrap_servers: str, protocol: SourceProtocol) -> DemoSource:
+    """The shop behind a changefeed that sends all to one topic, in Simple (JSON), Open or Canal-JSON."""
+    feed = SimulatedChangefeed(bootstrap_servers, prefix=PREFIX, protocol=protocol, watermark_every=TRANSACTIONS)
 
     def spoil() -> int:
-        """Write into a file of `shop.orders` what is no row: no CSV, too few fields, a number that is none."""
-        newest = max(folder.glob("shop/orders/*/*/CDC*.csv"))
-        last = newest.read_bytes().decode().rstrip("\r\n").rpartition("\r\n")[2].split(",")
-        few, no_number = last[:7], [*last[:5], "a number", *last[6:]]
-        lines = ["no CSV at all", ",".join(few), ",".join(no_number)]
-        content = newest.read_bytes() + "".join(f"{line}\r\n" for line in lines).encode()
+        """Send what a broken producer might: no JSON, the half of a message, an object that says nothing."""
+        return _produce(bootstrap_servers, TOPIC, (b"no JSON at all", b'{"id":0,"type":"INS', b"{}"))
+
+    return DemoSource(feed, spoil, creates=protocol in SAYS_TYPES_IN_DDL)
+
+
+def from_files(folder: Path, protocol: SourceProtocol) -> DemoSource:
+    """The shop behind a changefeed that writes files of CSV or Canal-JSON into a folder."""
+    place = FolderPlace(folder)
+    feed = SimulatedChangefeed(protocol=protocol, place=place, watermark_every=TRANSACTIONS)
+    spoiled, end = _SPOILED[protocol]
+
+    def spoil() -> int:
+        """Write into a file of `shop.orders` what is no row: no record, too few columns, a number that is none."""
+        newest = max(folder.glob("shop/orders/*/*/CDC*.*"))
+        lines = spoiled(newest.read_bytes().decode().removesuffix(end).rpartition(end)[2])
+        content = newest.read_bytes() + "".join(f"{line}{end}" for line in lines).encode()
         place.write(str(newest.relative_to(folder)), content)
         return len(lines)
 
     return DemoSource(feed, spoil)
+
+
+def _spoiled_csv(line: str) -> tuple[str, ...]:
+    fields = line.split(",")
+    return "no CSV at all", ",".join(fields[:7]), ",".join([*fields[:5], "a number", *fields[6:]])
+
+
+def _spoiled_canal(line: str) -> tuple[str, ...]:
+    message = json.loads(line)
+    (row,) = message["data"]
+    few = {name: value for name, value in row.items() if name != "total"}
+    return "no JSON at all", *(json.dumps({**message, "data": [one]}) for one in (few, {**row, "total": "a number"}))
+
+
+_SPOILED: Mapping[str, tuple[Callable[[str], tuple[str, ...]], str]] = {
+    "csv": (_spoiled_csv, "\r\n"),
+    "canal-json": (_spoiled_canal, "\n"),
+}
+"""What is made of a line of a file, and how lines end there."""
+
+
+def _produce(bootstrap_servers: str, topic: str, values: Sequence[bytes]) -> int:
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    for value in values:
+        producer.produce(topic, value, key=b"somebody else's", partition=0)
+    producer.flush(_FLUSH_SECONDS)
+    return len(values)
 
 
 def remember(file: Path, parts: Sequence[Stretch], *, finished: bool) -> None:

@@ -164,6 +164,7 @@ def _tables(settings: Settings, catalog: Catalog) -> Tables:
     tables = Tables(catalog, warehouse.data, namespace=warehouse.namespace, with_current=warehouse.current)
     tables.load()
     check_place(placed(tables.loaded()), warehouse)
+    tables.may_change()
     return tables
 
 

@@ -324,6 +324,7 @@ def _context(settings: Settings, resources: ExitStack, accept: frozenset[str], t
     tables.sweep()
     tables.upgrade()
     altered.look_at_all(tables, records, max(0, ledger.batch_id))
+    tables.may_change()
     records.held_counts()  # `last_held` goes by it: what a release left half done may rename a table that has no pair
     release.unfinished(context)
     redrive.unfinished(context)

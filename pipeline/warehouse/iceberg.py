@@ -12,6 +12,7 @@ import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
@@ -23,6 +24,7 @@ from pyspark.sql.types import DataType, StructType
 
 from pipeline.errors import BatchFailed
 from pipeline.model.names import CATALOG, PIPELINE_NAMESPACE, WarehouseName, quoted
+from pipeline.runtime.driver.compiled import compiled
 from pipeline.warehouse.locations import as_path, as_url
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 _REMEMBERED = 200
 """Snapshots of a table that are remembered."""
+_LOADED_AT_ONCE = 8
 MAIN = "main"
 MAIN_MOVED = "MAIN_MOVED"
 
@@ -60,6 +63,19 @@ class SnapshotFacts(NamedTuple):
     id: int
     parent: int | None
     summary: dict[str, str]
+
+
+class LoadedFacts(NamedTuple):
+    """What a table's metadata say, brought over as one text. `schema` and `head` (main's snapshot) are JSON."""
+
+    uuid: str
+    location: str
+    properties: dict[str, str]
+    schema_id: int
+    schema: str
+    refs: dict[str, int]
+    branches: list[str]
+    head: str | None
 
 
 class Catalog:
@@ -90,11 +106,24 @@ class Catalog:
             return None
         return Table(name, self._java.loadTable(identifier), self)
 
+    def tables(self, names: Sequence[WarehouseName]) -> dict[WarehouseName, Table]:
+        """Those of these tables that there are, loaded side by side; see `Table.may_change`."""
+        wanted = json.dumps([(name.namespace, name.name) for name in names])
+        tables, texts = self._reader.loaded(self._java, wanted, _LOADED_AT_ONCE)
+        facts = [None if read is None else LoadedFacts(**read) for read in json.loads(texts)]
+        return {
+            name: Table(name, java, self, read) for name, java, read in zip(names, tables, facts, strict=True) if read
+        }
+
+    @cached_property
+    def _reader(self) -> Any:
+        return compiled(self._jvm, Path(__file__).with_name("TableReader.java"))
+
     def names(self) -> Iterator[WarehouseName]:
         """Every table of every namespace of ours, which have one level."""
         for namespace in self._found(self._java.listNamespaces()):
-            for identifier in self._java.listTables(namespace):
-                yield WarehouseName(namespace.toString(), identifier.name())
+            name = namespace.toString()
+            yield from (WarehouseName(name, table) for table in json.loads(self._reader.names(self._java, namespace)))
 
     def _found(self, namespaces: Any) -> Iterator[Any]:
         """Of these and below them, those of ours. The JDBC catalog lists a name with a dot as one below another."""
@@ -169,8 +198,7 @@ class Catalog:
 
     def facts(self, snapshot: Any) -> SnapshotFacts:
         """What a snapshot is, brought over as one text: each entry of a Java map would be a call."""
-        parsed: dict[str, Any] = json.loads(self._snapshots.toJson(snapshot))
-        return SnapshotFacts(parsed["snapshot-id"], parsed.get("parent-snapshot-id"), parsed["summary"])
+        return _facts_in(self._snapshots.toJson(snapshot))
 
     def entries(self, java_map: Any) -> dict[str, str]:
         """The entries of a Java map of texts, brought over as one text."""
@@ -255,15 +283,36 @@ class Catalog:
         return java
 
 
+def _facts_in(text: str) -> SnapshotFacts:
+    """A snapshot as Iceberg writes it in JSON."""
+    parsed: dict[str, Any] = json.loads(text)
+    return SnapshotFacts(parsed["snapshot-id"], parsed.get("parent-snapshot-id"), parsed["summary"])
+
+
 class Table:
     """One Iceberg table, loaded; `refresh` before reading what Spark has committed since."""
 
-    def __init__(self, name: WarehouseName, java: Any, catalog: Catalog) -> None:
+    def __init__(self, name: WarehouseName, java: Any, catalog: Catalog, facts: LoadedFacts | None = None) -> None:
         self.name = name
-        self._java = java
+        self._loaded = java
         self._catalog = catalog
+        self._as_loaded = facts
+        """What it says, as long as nobody can have changed it; None: it is asked."""
         self._schema: Mapping[str, Any] = {}
         self._snapshots: dict[int, SnapshotFacts] = {}
+        if facts is not None and facts.head is not None:
+            head = _facts_in(facts.head)
+            self._snapshots[head.id] = head
+
+    def may_change(self) -> None:
+        """Ask it from now on, as Spark may write it. Until then it says what it said when it was loaded."""
+        self._as_loaded = None
+
+    @property
+    def _java(self) -> Any:
+        """Iceberg's own object. Who asks for it may change it."""
+        self.may_change()
+        return self._loaded
 
     @property
     def java(self) -> Any:
@@ -283,7 +332,7 @@ class Table:
     @property
     def location(self) -> str:
         """Where its files lie."""
-        return str(self._java.location())
+        return self._as_loaded.location if self._as_loaded else str(self._java.location())
 
     @cached_property
     def _is_local(self) -> bool:
@@ -300,27 +349,29 @@ class Table:
     @cached_property
     def uuid(self) -> str:
         """Iceberg's identity of the table, unchanged by renames."""
-        return str(self._java.uuid())
+        return self._as_loaded.uuid if self._as_loaded else str(self._java.uuid())
 
     @property
     def properties(self) -> dict[str, str]:
         """Its table properties."""
-        return self._catalog.entries(self._java.properties())
+        return {**self._as_loaded.properties} if self._as_loaded else self._catalog.entries(self._java.properties())
 
     def property_of(self, key: StateKey[T]) -> T | None:
         """The value of one of them; a call, where all take one for each."""
-        text = self._java.properties().get(key.name)
+        properties = self._as_loaded.properties if self._as_loaded else self._java.properties()
+        text = properties.get(key.name)
         return None if text is None else key.decode(str(text))
 
     @property
     def schema_id(self) -> int:
         """The number of its schema, which each change of columns changes."""
-        return int(self._java.schema().schemaId())
+        return self._as_loaded.schema_id if self._as_loaded else int(self._java.schema().schemaId())
 
     def schema(self) -> Mapping[str, Any]:
         """Its schema as Iceberg's spec writes it in JSON."""
         if self._schema.get("schema-id") != self.schema_id:
-            self._schema = self._catalog.as_json(self._java.schema())
+            facts = self._as_loaded
+            self._schema = json.loads(facts.schema) if facts else self._catalog.as_json(self._java.schema())
         return self._schema
 
     def former_schemas(self) -> list[Mapping[str, Any]]:
@@ -346,6 +397,8 @@ class Table:
 
     def head(self, branch: str = MAIN) -> int | None:
         """The snapshot id of a branch or tag; None where there is none."""
+        if self._as_loaded:
+            return self._as_loaded.refs.get(branch)
         snapshot = self._java.snapshot(branch)
         return None if snapshot is None else int(snapshot.snapshotId())
 
@@ -536,9 +589,12 @@ class Table:
 
     def ensure(self, parent: str, column: str, kind: str) -> None:
         """Add a column to a struct column that has not got it, or to the table; not where the struct column is gone."""
-        schema = self._java.schema()
-        there = not parent or schema.findField(parent) is not None
-        if there and schema.findField(f"{parent}.{column}" if parent else column) is None:
+        kinds = {field["name"]: field["type"] for field in self.schema()["fields"]}
+        struct = kinds.get(parent)
+        if isinstance(struct, dict):
+            kinds = {field["name"]: field["type"] for field in struct["fields"]}
+        there = not parent or isinstance(struct, dict)
+        if there and column not in kinds:
             self._java.updateSchema().addColumn(parent or None, column, self._catalog.iceberg_type(kind)).commit()
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
@@ -606,6 +662,8 @@ class Table:
 
     def branches(self) -> list[str]:
         """Its branches, main among them."""
+        if self._as_loaded:
+            return self._as_loaded.branches or [MAIN]
         refs = self._java.refs()
         return [str(name) for name, ref in refs.items() if ref.isBranch()] if refs.size() > 1 else [MAIN]
 

@@ -35,7 +35,7 @@ from pipeline.warehouse.state import (
 from pipeline.warehouse.stored import Place, State, StoredBinding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from pipeline.model.places import PartitionId
     from pipeline.warehouse.clone.live_files import LiveFiles
@@ -152,15 +152,15 @@ class TablePair:
         return self.wanted_name is not None and self.wanted_name.key != self.source.key
 
 
-def loaded(catalog: Catalog, name: WarehouseName) -> TablePair | None:
-    """The pair whose changes table has this name in the catalog; None if the table is no changes table."""
-    changes = catalog.table(name)
-    if changes is None or ROLE.read(changes.properties) != "changes":
+def loaded(name: WarehouseName, tables: Mapping[WarehouseName, Table]) -> TablePair | None:
+    """The pair whose changes table has this name, of tables that were loaded; None if the table is no changes table."""
+    changes = tables.get(name)
+    properties = {} if changes is None else changes.properties
+    if changes is None or ROLE.read(properties) != "changes":
         return None
-    properties = changes.properties
     base = WarehouseName(name.namespace, name.name.removesuffix(CHANGES_SUFFIX))
     source = TableName(SOURCE_SCHEMA.required(properties), SOURCE_TABLE.required(properties))
-    table = TablePair(source, base, changes, current_of(catalog, base), LAYOUT.required(properties))
+    table = TablePair(source, base, changes, _if_current(tables.get(base)), LAYOUT.required(properties))
     table.state = STATE.read(properties) or State.LIVE
     table.held_reason = HELD_REASON.read(properties) or ""
     table.created_at = CREATED.read(properties) or 0
@@ -182,7 +182,10 @@ def loaded(catalog: Catalog, name: WarehouseName) -> TablePair | None:
 
 def current_of(catalog: Catalog, name: WarehouseName) -> Table | None:
     """The current table of this name, if there is one: a person may have a table where a pair has none."""
-    table = catalog.table(name)
+    return _if_current(catalog.table(name))
+
+
+def _if_current(table: Table | None) -> Table | None:
     return table if table is not None and ROLE.read(table.properties) == "current" else None
 
 

@@ -8,9 +8,7 @@ until this process changes it.
 from __future__ import annotations
 
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -108,11 +106,16 @@ class Tables:
     def load(self) -> None:
         """Read every pair's state from the catalog."""
         names = [name for name in self.catalog.names() if name.namespace != PIPELINE_NAMESPACE]
-        changes = [name for name in names if name.name.endswith(CHANGES_SUFFIX)]
-        with ThreadPoolExecutor(4) as pool:
-            for table in pool.map(partial(loaded, self.catalog), changes):
-                if table is not None:
-                    self._tables[table.uuid] = table
+        tables = self.catalog.tables(names)
+        for name in names:
+            pair = loaded(name, tables) if name.name.endswith(CHANGES_SUFFIX) else None
+            if pair is not None:
+                self._tables[pair.uuid] = pair
+
+    def may_change(self) -> None:
+        """Ask tables from now on, where they have said what they said when they were loaded (`load`)."""
+        for table in self.loaded():
+            table.may_change()
 
     def __len__(self) -> int:
         """Tables that are not forgotten."""

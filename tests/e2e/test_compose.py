@@ -22,6 +22,7 @@ ALWAYS = {"kafka", "registry", "changefeed", "demo", "report"}
 PROFILES = {
     "": set(),
     "stream": {"stream", "shop"},
+    "canal": {"canal-shop", "canal-stream"},
     "files": {"file-shop", "file-stream"},
     "cluster": {"spark-master", "spark-worker", "submit"},
     "airflow": {"airflow", "shop"},
@@ -33,6 +34,7 @@ PORTS = {
     "REPORT_PORT": "28188",
     "METRICS_PORT": "29464",
     "FILES_METRICS_PORT": "29466",
+    "CANAL_METRICS_PORT": "29467",
     "AIRFLOW_PORT": "28088",
     "SPARK_PORT": "28080",
     "TIDB_PORT": "24000",
@@ -251,18 +253,22 @@ def test_the_stream_goes_on_when_the_broker_comes_back(engine, shown):
 
 
 @pytest.mark.slow
-def test_files_are_read_while_the_shop_writes_them(engine, shown):
+@pytest.mark.parametrize(
+    ("profile", "service", "port"), [("files", "file", "FILES_METRICS_PORT"), ("canal", "canal", "CANAL_METRICS_PORT")]
+)
+def test_what_the_shop_sends_is_read_while_it_goes_on(engine, shown, profile, service, port):
     del shown
-    compose("--profile", "files", "up", "--detach", "file-stream")
-    until(lambda: metric("batches_total", "FILES_METRICS_PORT"))
-    until(lambda: container(engine, "file-stream").attrs["State"]["Health"]["Status"] == "healthy")
-    compose("--profile", "files", "stop", "file-shop")
-    sent = re.findall(r"([\d,]+) transactions, [\d,]+ row events", container(engine, "file-shop").logs().decode())
+    stream, shop = f"{service}-stream", f"{service}-shop"
+    compose("--profile", profile, "up", "--detach", stream)
+    until(lambda: metric("batches_total", port))
+    until(lambda: container(engine, stream).attrs["State"]["Health"]["Status"] == "healthy")
+    compose("--profile", profile, "stop", shop)
+    sent = re.findall(r"([\d,]+) transactions, [\d,]+ row events", container(engine, shop).logs().decode())
     time.sleep(15)  # longer than a trigger: what was written last has been listed
-    until(lambda: metric("consumer_lag_records", "FILES_METRICS_PORT") == 0)
-    compose("--profile", "files", "stop", "file-stream")
-    assert container(engine, "file-stream").wait(timeout=PATIENCE)["StatusCode"] == 0
-    assert_is_the_shop("file-stream", int(sent[-1].replace(",", "")), "endless")
+    until(lambda: metric("consumer_lag_records", port) == 0)
+    compose("--profile", profile, "stop", stream)
+    assert container(engine, stream).wait(timeout=PATIENCE)["StatusCode"] == 0
+    assert_is_the_shop(stream, int(sent[-1].replace(",", "")), "endless")
 
 
 @pytest.mark.slow

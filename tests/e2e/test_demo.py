@@ -17,7 +17,7 @@ from golden.warehouse import Warehouse
 
 from pipeline.cli import demo as command
 from pipeline.cli.progress import Progress
-from pipeline.demo import Stretch, checks, compare, from_kafka, quarantined_keys, recall, remember
+from pipeline.demo import SENT, Stretch, checks, compare, from_kafka, quarantined_keys, recall, remember
 from pipeline.devstack import Devstack
 from pipeline.errors import EnvironmentFault, PipelineError
 from pipeline.model.names import TableName
@@ -31,10 +31,10 @@ TABLES = ("shop.customers", "shop.products", "shop.orders", "shop.order_items", 
 class Played:
     """One demo in a folder of its own, and a shell that stands where it was called."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, *words):
         self.folder = folder
         started = time.monotonic()
-        self.said = self.call(f"{sys.executable} -m pipeline demo")
+        self.said = self.call(f"{sys.executable} -m pipeline demo {' '.join(words)}")
         self.seconds = time.monotonic() - started
 
     def call(self, line):
@@ -60,6 +60,28 @@ class Played:
         invitation = self.said.stdout.partition("look around:")[2]
         commands = re.findall(r"^(\S[^\n]*<<'END'\n.*?^END|\S[^\n]*)$", invitation, re.MULTILINE | re.DOTALL)
         return next(line for line in commands if word in line)
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("source", "protocol"),
+    [(source, protocol) for source, possible in SENT.items() for protocol in possible if protocol != "avro"],
+)
+def test_whatever_the_changefeed_sends_every_row_equals_the_source(tmp_path, source, protocol):
+    played = Played(tmp_path, "--source", source, "--protocol", protocol)
+    assert played.said.returncode == 0, played.said.stderr
+    assert "every row of every table equals the source" in played.said.stdout
+    assert {table for table, _, _ in played.verdicts()} == set(TABLES)
+    letters = Warehouse.at(tmp_path / ".demo" / "warehouse").own("dead_letters")
+    assert len(letters) == 3
+
+
+def test_a_changefeed_to_storage_sends_no_avro(tmp_path):
+    played = Played(tmp_path, "--source", "storage", "--protocol", "avro")
+    assert played.said.returncode != 0
+    assert "DEMO_PROTOCOL: a changefeed to storage sends no avro" in played.said.stderr
+    assert "one of: csv, canal-json" in played.said.stderr
 
 
 @pytest.fixture(scope="module")

@@ -60,7 +60,12 @@ KEYLESS = (
     "Canal-JSON names no key but the primary key: the table is held"
 )
 
-HOLDING = (PARTITIONS, NAMELESS, KEYLESS)
+PARTIAL_DELETES = (
+    "with delete-only-output-handle-key-columns the deletes of a table with a unique key and no primary key have that "
+    "key alone, and Canal-JSON names none but the primary key: the table is held"
+)
+
+HOLDING = (PARTITIONS, NAMELESS, KEYLESS, PARTIAL_DELETES)
 """Reasons that put a table's records into `_pipeline.held`."""
 
 UNIQUE_KEYS_ONLY = (("lifecycle", "life.t_uk"), ("lifecycle", "life.t_uk2"), ("key_updates", "ku.t_uk_only"))
@@ -81,6 +86,10 @@ TABLES = (
     *(
         Excepted(scenario, "*canal_json_plain", table, KEYLESS)
         for scenario, table in (*UNIQUE_KEYS_ONLY, ("lifecycle", "life.t_nokey"), ("lifecycle", "life.t_uk_null"))
+    ),
+    *(
+        Excepted(scenario, "canal_json_handle_key_delete", table, PARTIAL_DELETES)
+        for scenario, table in UNIQUE_KEYS_ONLY
     ),
     Excepted("*", "avro_*_raw", "*", RAW),
     *(

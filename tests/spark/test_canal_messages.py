@@ -8,7 +8,7 @@ from spark.open_events import Memory, mapping_of, raw_frame
 from pipeline.model import change
 from pipeline.model.columns import FAR_FUTURE
 from pipeline.model.messages import Ordering
-from pipeline.protocols.canal.protocol import CanalProtocol
+from pipeline.protocols.canal.protocol import PARTIAL_DELETES, CanalProtocol
 
 pytestmark = pytest.mark.spark
 
@@ -72,6 +72,33 @@ def test_both_rows_of_a_message_are_changes_and_each_has_a_message_of_its_own(sp
     own = [json.loads(row[change.VALUE_BYTES]) for row in found[:2]]
     alone = [(one["data"], one["old"], one["_tidb"], one["type"], one["es"]) for one in own]
     assert alone == [([row], [old], {"commitTs": TS}, "UPDATE", MS) for row, old in zip(rows, olds, strict=True)]
+
+
+def test_a_table_without_a_key_is_unfit_where_its_deletes_have_a_part_of_the_row(spark):
+    part = {name: ROW[name] for name in ("id", "n")}
+    deleted = {"row": part, "pkNames": None, "_tidb": {"commitTs": TS + 1}}
+    sent = [message(pkNames=None), message("DELETE", **deleted)]
+    assert unfit(spark, sent) == {4: "", 2: PARTIAL_DELETES}
+    created = statement("CREATE TABLE `s`.`t` (`id` INT, `n` BIGINT UNSIGNED, `v` TEXT)", _tidb={"commitTs": TS})
+    assert unfit(spark, [created, sent[1]]) == {2: PARTIAL_DELETES}
+    assert unfit(spark, [message("DELETE", row=part, pkNames=None)]) == {2: ""}
+    assert unfit(spark, [message(), message("DELETE", row=part)]) == {4: "", 2: ""}
+
+
+def test_deletes_that_have_all_columns_that_are_left_are_whole(spark):
+    part = {name: ROW[name] for name in ("id", "n")}
+    created = statement("CREATE TABLE `s`.`t` (`id` INT, `n` BIGINT UNSIGNED, `b` BLOB, `e` ENUM('a'))")
+    kinds = [f"ALTER TABLE `s`.`t` DROP COLUMN `{name}`" for name in ("b", "e")]
+    dropped = [statement(sql, _tidb={"commitTs": TS + 2 + at}) for at, sql in enumerate(kinds)]
+    after = message("DELETE", row=part, pkNames=None, _tidb={"commitTs": TS + 9})
+    assert unfit(spark, [created, message(pkNames=None, _tidb={"commitTs": TS + 1}), *dropped, after]) == {4: "", 2: ""}
+
+
+def unfit(spark, sent):
+    """By the number of its columns, why each version of the only table is unfit."""
+    _, _, messages = canal(spark, sent)
+    (table,) = messages.tables
+    return {len(seen.version.columns): seen.unfit for seen in table.versions}
 
 
 def test_a_message_of_a_thousand_rows_and_one_of_too_many(spark):

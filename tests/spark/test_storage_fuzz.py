@@ -22,7 +22,7 @@ from pipeline.sources.storage.paths import DataFile, SchemaPath, read_path
 pytestmark = pytest.mark.spark
 
 FORM = CsvForm()
-COUNT = 100_000 if EVERY else 2_000
+COUNT, ROUNDS = 2_000, 50 if EVERY else 1
 HOSTILE = (b'"', b",", b"\\N", b"\r\n", b"\\", b"\xff", b"\x00", b"[", b"}", b":", b"null", b"0", b"-", b"e9", b'"I",')
 
 
@@ -70,9 +70,15 @@ def changed(line, dice):
 def test_every_line_is_a_row_or_a_dead_letter(spark, config, cut, form, protocol):
     version, lines = sent(config, cut)
     dice = random.Random(11)  # noqa: S311 - lines that can be made again
-    values = (changed(dice.choice(lines), dice) for _ in range(COUNT))
-    reader = protocol(file_records.OneVersion(version))
-    prepared = reader.prepare(file_records.raw_frame(spark, values, version, "csv", form)).cache()
+    for _ in range(ROUNDS):
+        values = (changed(dice.choice(lines), dice) for _ in range(COUNT))
+        reader = protocol(file_records.OneVersion(version))
+        prepared = reader.prepare(file_records.raw_frame(spark, values, version, "csv", form)).cache()
+        assert_each_is_told(reader, version, prepared)
+        prepared.unpersist(blocking=True)
+
+
+def assert_each_is_told(reader, version, prepared):
     messages = reader.read(prepared)
     assert messages.events == COUNT
     (read,) = messages.tables
@@ -85,4 +91,3 @@ def test_every_line_is_a_row_or_a_dead_letter(spark, config, cut, form, protocol
     assert sum(codes.values()) == read.rows
     assert set(codes) - {None} <= set(reader.sentences())
     assert codes.get(None, 0) < read.rows
-    prepared.unpersist()

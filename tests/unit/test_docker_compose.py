@@ -15,7 +15,7 @@ from pipeline.devstack.ports import free_port
 DOCKER = Path(__file__).parents[2] / "docker"
 FILE = yaml.safe_load((DOCKER / "compose.yaml").read_text())
 SERVICES = FILE["services"]
-PROFILES = {"stream", "files", "cluster", "airflow", "tidb"}
+PROFILES = {"stream", "canal", "files", "cluster", "airflow", "tidb"}
 OURS = {name for name, service in SERVICES.items() if service["image"].startswith("ticdc-warehouse")}
 
 WRITABLE = {
@@ -26,7 +26,7 @@ WRITABLE = {
 OWN_USER = {"kafka": "appuser", "registry": "1001"}
 """Images whose own user is not root."""
 ROOT = dict.fromkeys(("pd", "tikv", "tidb", "ticdc"), "a new volume is root's, and the image has no other user")
-NOBODY_WAITS_FOR = {"shop", "file-shop", "workload"}
+NOBODY_WAITS_FOR = {"shop", "canal-shop", "file-shop", "workload"}
 """Go on until they are stopped, and serve nothing that could be asked."""
 
 each_service = pytest.mark.parametrize("name", SERVICES)
@@ -75,7 +75,7 @@ def test_the_base_image_is_one_of_a_minor_version_that_a_build_may_pin():
         assert SERVICES[name]["build"]["args"] == {"PYTHON_IMAGE": f"${{PYTHON_IMAGE:-{base}}}"}
 
 
-@pytest.mark.parametrize("name", ["stream", "file-stream", "tidb-stream"])
+@pytest.mark.parametrize("name", ["stream", "canal-stream", "file-stream", "tidb-stream"])
 def test_a_pipeline_is_not_well_because_its_metrics_answer(name):
     assert SERVICES[name]["healthcheck"]["test"] == ["CMD", "python", "-m", "pipeline.observe.probe"]
 

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"
 
 
-@pytest.mark.parametrize("folder", ["demo", "files", "tidb"])
+@pytest.mark.parametrize("folder", ["demo", "canal", "files", "tidb"])
 def test_a_configuration_is_valid(folder):
     settings = load(DOCKER / folder / "ticdc-warehouse.yaml")
     assert str(settings.warehouse.path).startswith("/data/")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.model.messages import INDEX, Ordering, Recipe
+from pipeline.model.names import folded
 from pipeline.model.places import RAW
 from pipeline.model.projection import Projection, once
 from pipeline.protocols import compressed
@@ -26,7 +27,7 @@ from pipeline.protocols.layouts.protocol import LayoutProtocol
 from pipeline.protocols.layouts.statements import read_statements
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -45,6 +46,12 @@ SENTENCES = {**CODES.sentences, **compressed.SENTENCES, **large.SENTENCES}
 _ALONE = (
     "without enable-tidb-extension Canal-JSON has no commit ts, and statements come to partition 0 alone, so that "
     "nothing tells which rows of other partitions come after it"
+)
+
+
+PARTIAL_DELETES = (
+    "OLD_VALUES_MISSING: the table has no primary key, and its deletes carry a part of the row: nothing tells which "
+    "row they delete; set delete-only-output-handle-key-columns = false in [sink] of the changefeed"
 )
 
 
@@ -109,6 +116,21 @@ class CanalProtocol(LayoutProtocol):
         """See `LayoutProtocol.version`."""
         made = LayoutProtocol.version(self, group, definitions, commit_ts)
         return replace(made, tells_commit_ts=False, tells_before=True) if self._plain else made
+
+    def unfit(
+        self,
+        version: TableVersion,
+        groups: Sequence[Group],
+        others: Iterable[TableVersion],
+        definitions: Definitions,
+    ) -> str:
+        """See `LayoutProtocol.unfit`: deletes of a table without a handle that have a part of its columns."""
+        if version.handle or not all(group.delete for group in groups):
+            return ""
+        defined = definitions.at(version.table, min(group.since or 0 for group in groups))
+        seen = () if defined else (*others, *self.remembered.of_tables([version.table]))
+        columns = defined.keys() or {folded(column.name) for one in seen for column in one.columns}
+        return PARTIAL_DELETES if {folded(column.name) for column in version.columns} < columns else ""
 
     def recipe(self, messages: TableMessages, mapping: ColumnMapping) -> Recipe:
         """See `SourceProtocol.recipe`: by offset events of other tables may be there."""

@@ -225,8 +225,23 @@ class LayoutProtocol(ABC):
             version = self.version(group, definitions, group.since or 0)
             seen[group.name.key].setdefault(version.version, (version, []))[1].append(group)
         for versions in seen.values():
-            of_table = tuple(_seen(version, groups) for version, groups in versions.values())
+            others = [version for version, _ in versions.values()]
+            of_table = tuple(
+                replace(_seen(version, groups), unfit=self.unfit(version, groups, others, definitions))
+                for version, groups in versions.values()
+            )
             yield TableMessages(of_table[-1].version.table, of_table)
+
+    def unfit(
+        self,
+        version: TableVersion,
+        groups: Sequence[Group],
+        others: Iterable[TableVersion],
+        definitions: Definitions,
+    ) -> str:
+        """See `SeenVersion.unfit`. `groups`: rows of this version; `others`: all versions of the table in the batch."""
+        del version, groups, others, definitions
+        return ""
 
     def version(self, group: Group | Sort, definitions: Definitions, commit_ts: int) -> TableVersion:
         """The version of a group's rows from this commit ts on."""

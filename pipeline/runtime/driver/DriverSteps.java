@@ -13,12 +13,7 @@ import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.execution.AggregatingAccumulator;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/**
- * Takes rows through the steps of a plan, in the driver: the loops over rows that Python must not do.
- *
- * Janino compiles this text when it is first needed, as it does with the code that Spark generates. Janino knows no
- * lambdas, and of generics only what it can ignore.
- */
+/** Takes rows through the steps of a plan, in the driver: the loops over rows that Python must not do (`compiled`). */
 public final class DriverSteps {
 
   /**

@@ -20,6 +20,8 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import functions as F
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
+from pipeline.runtime.driver.compiled import compiled
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -236,12 +238,8 @@ class Catalyst:
 
     @cached_property
     def _steps(self) -> Any:
-        """The loops over rows, compiled."""
-        loader = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        compiler = self._jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(loader)  # that which knows the jars of the session
-        compiler.cook(_SOURCE.read_text())
-        return self._jvm.java.lang.Class.forName(_SOURCE.stem, True, compiler.getClassLoader()).newInstance()
+        """The loops over rows."""
+        return compiled(self._jvm, _SOURCE)
 
     @cached_property
     def _binding(self) -> Any:

@@ -43,7 +43,7 @@ from pipeline.model.names import TableName
 from pipeline.operations import redrive, release, superseded
 from pipeline.quality import rules, samples
 from pipeline.quality.suites import Severity
-from pipeline.warehouse import altered, changes, current, publisher, raw_records, small_batch, tables
+from pipeline.warehouse import altered, changes, current, publisher, raw_records, small_batch
 from pipeline.warehouse.clone.aligned import are_aligned
 from pipeline.warehouse.clone.keys import CannotClone
 from pipeline.warehouse.pairs import State
@@ -728,6 +728,5 @@ def replacements() -> list[tuple[Any, str, Any]]:
         (publisher.Publisher, "_truncate", _truncate),
         (publisher, "can_clone", can_clone),
         (publisher, "clone", _clone),
-        (tables, "ThreadPoolExecutor", _OneThread),
         (speculation, "LEAST_ROWS", 1),
     ]

@@ -105,6 +105,10 @@ class ModelCatalog:
         """See `Catalog.table`."""
         return ModelTable(name, self.pointers[name], self) if name in self.pointers else None
 
+    def tables(self, names: Sequence[WarehouseName]) -> dict[WarehouseName, ModelTable]:
+        """See `Catalog.tables`."""
+        return {name: table for name in names for table in (self.table(name),) if table is not None}
+
     def by_sql(self, text: str) -> ModelTable:
         """The table of a quoted name."""
         _, namespace, name, *_ = text.strip("`").split("`.`")
@@ -166,6 +170,9 @@ class ModelTable:
         self.name = name
         self._meta = metadata
         self._catalog = catalog
+
+    def may_change(self) -> None:
+        """It is always asked."""
 
     @property
     def location(self) -> str:
