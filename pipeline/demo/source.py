@@ -161,8 +161,8 @@ def _spoiled_csv(line: str) -> tuple[str, ...]:
 
 def _spoiled_canal(line: str) -> tuple[str, ...]:
     message = json.loads(line)
-    (row,) = message["data"]
-    fewer = [{name: value for name, value in columns.items() if name != "total"} for columns in (row, message["sqlType"])]
+    (row,), types = message["data"], message["sqlType"]
+    fewer = [{name: value for name, value in columns.items() if name != "total"} for columns in (row, types)]
     few = {**message, "data": fewer[:1], "sqlType": fewer[1]}
     no_number = {**message, "data": [{**row, "customer_id": "a number"}]}
     return "no JSON at all", json.dumps(few), json.dumps(no_number)
