@@ -17,7 +17,6 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -138,13 +137,10 @@ def documents() -> Iterator[tuple[str, str]]:
 
 def docstrings() -> str:
     """The docstrings of the packages, as paragraphs."""
-    found: list[str] = []
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                    found.append(ast.get_docstring(node) or "")
-    return "\n\n".join(found)
+    files = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    nodes = (node for path in files for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    return "\n\n".join(ast.get_docstring(node) or "" for node in nodes if isinstance(node, documented))
 
 
 def _line(name: str, text: str) -> str:
@@ -162,10 +158,8 @@ def main(files: list[str]) -> None:
         return
     heads = "".join(f"{kind:>9}" for kind in ("long", "passive", "words", "cells"))
     sys.stdout.write(f"{'':46}{'sentences':>10}{heads}\n")
-    texts = Counter[str]()
     for name, text in documents():
         sys.stdout.write(_line(name, text) + "\n")
-        texts["docs"] += len(text)
     whole = "\n\n".join(text for _, text in documents())
     sys.stdout.write(_line("all documents", whole) + "\n" + _line("docstrings", docstrings()) + "\n")
 

@@ -151,7 +151,7 @@ def from_files(folder: Path, protocol: SourceProtocol) -> DemoSource:
         place.write(str(newest.relative_to(folder)), content)
         return len(lines)
 
-    return DemoSource(feed, spoil)
+    return DemoSource(feed, spoil, creates=protocol in SAYS_TYPES_IN_DDL)
 
 
 def _spoiled_csv(line: str) -> tuple[str, ...]:
@@ -161,9 +161,11 @@ def _spoiled_csv(line: str) -> tuple[str, ...]:
 
 def _spoiled_canal(line: str) -> tuple[str, ...]:
     message = json.loads(line)
-    (row,) = message["data"]
-    few = {name: value for name, value in row.items() if name != "total"}
-    return "no JSON at all", *(json.dumps({**message, "data": [one]}) for one in (few, {**row, "total": "a number"}))
+    (row,), types = message["data"], message["sqlType"]
+    fewer = [{name: value for name, value in columns.items() if name != "total"} for columns in (row, types)]
+    few = {**message, "data": fewer[:1], "sqlType": fewer[1]}
+    no_number = {**message, "data": [{**row, "customer_id": "a number"}]}
+    return "no JSON at all", json.dumps(few), json.dumps(no_number)
 
 
 _SPOILED: Mapping[str, tuple[Callable[[str], tuple[str, ...]], str]] = {

@@ -110,16 +110,21 @@ def _topic(text: str) -> str:
 
 
 def _url(text: str) -> str:
+    for url in text.split(","):
+        _one_url(url.strip())
+    return text
+
+
+def _one_url(text: str) -> None:
     try:
         parts = urlsplit(text)
         usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
     except ValueError:
         usable = False
     if not usable or _UNPRINTABLE.search(text) or " " in text:
-        raise refuse("expected a URL: http://host:port/path or https://…")
+        raise refuse("expected a URL: http://host:port/path or https://…, or several of them with commas between")
     if parts.query or parts.fragment:
         raise refuse("expected a URL without `?` and `#`")
-    return text
 
 
 def _duration(text: str) -> str:

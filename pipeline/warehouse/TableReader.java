@@ -1,5 +1,6 @@
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.ArrayList;
+import java.util.Base64;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
@@ -33,7 +34,8 @@ public final class TableReader {
   }
 
   /**
-   * Two arrays: the tables of these names, and of each what it says of itself, as JSON; null where there is none.
+   * The tables of these names, and what each says of itself, null where there is none: a JSON array in base 64, since
+   * py4j takes a text apart at each backslash, and bytes one by one.
    *
    * `names` is JSON: [[namespace, name], ...].
    */
@@ -64,7 +66,7 @@ public final class TableReader {
     } finally {
       pool.shutdownNow();
     }
-    return new Object[] {tables, json.writeValueAsBytes(said)}; // as bytes: py4j looks at each character of a text
+    return new Object[] {tables, Base64.getEncoder().encodeToString(json.writeValueAsBytes(said))};
   }
 
   private static Object[] read(Catalog catalog, String namespace, String name) {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from base64 import b64decode
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -110,7 +111,7 @@ class Catalog:
         """Those of these tables that there are, loaded side by side; see `Table.may_change`."""
         wanted = json.dumps([(name.namespace, name.name) for name in names])
         tables, texts = self._reader.loaded(self._java, wanted, _LOADED_AT_ONCE)
-        facts = [None if read is None else LoadedFacts(**read) for read in json.loads(texts)]
+        facts = [None if read is None else LoadedFacts(**read) for read in json.loads(b64decode(texts))]
         return {
             name: Table(name, java, self, read) for name, java, read in zip(names, tables, facts, strict=True) if read
         }

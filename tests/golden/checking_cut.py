@@ -51,10 +51,10 @@ def replay_differs(loaded: LoadedCase, warehouse: Warehouse) -> Iterator[Differe
     """
     case, moment = loaded.case, resolved(loaded.sent)
     closed = [event for event in loaded.cut_events() if moment and event.commit_ts <= moment.commit_ts]
-    rows, names = replayed(closed), set(warehouse.current_names())
-    for table in tables_at_the_end(case).values():
-        if unread_table(case, table.source):
-            continue
+    tables = [table for table in tables_at_the_end(case).values() if not unread_table(case, table.source)]
+    read = {table.name for table in tables}
+    rows, names = replayed(event for event in closed if event.table in read), set(warehouse.current_names())
+    for table in tables:
         wanted = [_with_commit_ts(event.after, event.commit_ts) for event in rows.get(table.name, [])]
         if table.name not in names:
             if wanted:

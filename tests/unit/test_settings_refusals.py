@@ -139,6 +139,7 @@ def test_what_is_required_and_absent_is_named():
         ("  url:", "  key_file: a\n  url:", "registry.key_file", "cert_file"),
         ("  url:", "  username: a\n  url:", "registry.username", "registry.password"),
         ("http://localhost", "ftp://localhost", "registry.url", "expected a URL"),
+        ("http://localhost", "http://a:1,ftp://localhost", "registry.url", "expected a URL"),
         ("  path: ./w", "  namespace: '{table}'\n  path: ./w", "warehouse.namespace", "{schema}"),
         ("  path: ./w", "  namespace: '{schema.x}'\n  path: ./w", "warehouse.namespace", "{schema}"),
         ("  path: ./w", "  namespace: _pipeline\n  path: ./w", "warehouse.namespace", "own tables"),
@@ -409,3 +410,9 @@ def test_claim_check_is_for_protocols_that_have_it():
     said = refusal_of(given.replace("s3.region", "region")).message
     assert "source.claim_check.options.region: expected one of s3.endpoint" in said
     assert refusal_of(given.replace("s3://b/claims", "s3://b/claims?access-key=x")).code == "SETTINGS_INVALID"
+
+
+def test_several_registries_may_be_named_with_ports():
+    several = "http://a:8081, https://b:8081/apis/ccompat/v7"
+    settings = parse(GOOD.replace("http://localhost:8081/apis/ccompat/v7", several), Path("/etc/shop"))
+    assert settings.registry.url == several
