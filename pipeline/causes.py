@@ -42,7 +42,7 @@ _AWS = r"software\.amazon\.awssdk\."
 _ICEBERG = r"org\.apache\.iceberg\.exceptions\."
 _REST = rf"{_ICEBERG}|pyiceberg\.exceptions\."
 _KAFKA = r"org\.apache\.kafka\."
-_JAR = "name the jar that has it in spark.conf, spark.jars, in the version that fits (docs/configuration.md)"
+_JAR = "name the jar that has it in spark.conf, spark.jars, in the version that fits (docs/reference/configuration.md)"
 _KAFKA_TLS = "look at kafka.security.protocol and kafka.ssl.… in source.options"
 _STORE = "look at the store's properties in warehouse.catalog"
 
@@ -88,7 +88,7 @@ CAUSES = (
     ),
     _cause(
         rf"{_KAFKA}common\.errors\.UnsupportedVersionException",
-        "KAFKA_TOO_OLD", "this broker is older than what is asked of it", "docs/deploy.md says which brokers are read",
+        "KAFKA_TOO_OLD", "this broker is older than what is asked of it", "docs/how-to/go-on-after-a-refusal.md says which brokers are read",
     ),
     _cause(
         rf"{_KAFKA}common\.errors\.(?:Timeout|Disconnect|Network|BrokerNotAvailable)Exception",
@@ -148,7 +148,7 @@ CAUSES = (
         r"NoClassDefFoundError: com/(?:google|azure))",
         "STORE_CLASS_MISSING", "the classes that reach the store are not there",
         "name iceberg-aws-bundle (or -gcp-, -azure-) in spark.conf, spark.jars, in the version of Iceberg's runtime "
-        "(docs/configuration.md#catalogs-and-stores)",
+        "(docs/reference/configuration.md#catalogs-and-stores)",
     ),
     _cause(
         rf"{_AWS}services\.glue\.",

@@ -1,6 +1,6 @@
 """The one root of every error that this package raises on purpose, and its kinds.
 
-A code is stable: a metric label, a column of dead letters, an anchor in docs/registry.md.
+A code is stable: a metric label, a column of dead letters, an anchor in docs/reference/error-codes.md.
 """
 
 from __future__ import annotations

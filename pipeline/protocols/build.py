@@ -60,7 +60,7 @@ def _avro(settings: Settings, registry: RegistryClient | None, versions: KnownVe
 
 
 def _avro_sent_by(messages: Messages) -> str:
-    """Source: docs/avro.md."""
+    """Source: docs/reference/protocols/avro.md."""
     if messages.watermarks or messages.ddl:
         return "v7.1 or newer: it sends watermarks. Updates of keys come right from v7.1.2 and v7.4 on"
     return "the messages do not tell its version. Updates of keys come right from v6.5.5, v7.1.2 and v7.4 on"

@@ -1,4 +1,4 @@
-"""The configuration file as types. `load` is the way in; docs/configuration.md is the reference."""
+"""The configuration file as types. `load` is the way in; docs/reference/configuration.md is the reference."""
 
 from pipeline.settings.loading import load, parse
 from pipeline.settings.model import Settings

@@ -1,6 +1,6 @@
 """The sections of the configuration file as frozen types; every key with its meaning and default.
 
-The descriptions are what `config schema` and docs/configuration.md say. Names follow design.md, 4.1; the keys of
+The descriptions are what `config schema` and docs/reference/configuration.md say. Names follow design.md, 4.1; the keys of
 `changefeed` are spelled as in TiCDC's sink URI.
 """
 

@@ -1,4 +1,4 @@
-"""Measure, against the peers on the same data; what each case does and why it is fair: docs/performance.md.
+"""Measure, against the peers on the same data; what each case does and why it is fair: docs/contributing/benchmarks.md.
 
     .venv/bin/python tests/bench [case …] [--full | --quick] [--rows N] [--runs N] [--folder DIR] [--keep]
 

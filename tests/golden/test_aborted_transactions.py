@@ -1,4 +1,4 @@
-"""A mirror between TiCDC and the reader writes in transactions of Kafka (docs/configuration.md)."""
+"""A mirror between TiCDC and the reader writes in transactions of Kafka (docs/reference/configuration.md)."""
 
 import pytest
 from confluent_kafka import Producer

@@ -14,7 +14,7 @@ from pipeline.warehouse.orphans import lost_tables
 pytestmark = pytest.mark.spark
 
 COPY_ON_WRITE = {"write.delete.mode": "copy-on-write", "write.merge.mode": "copy-on-write"}
-"""As docs/tables.md tells users of engines that read no position deletes."""
+"""As docs/how-to/read-tables.md tells users of engines that read no position deletes."""
 
 
 @pytest.mark.parametrize("rows", [FEW, MANY])

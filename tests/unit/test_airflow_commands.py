@@ -93,7 +93,7 @@ def test_what_passes_are_codes_that_there_are_and_the_docs_name_them():
     said = " ".join(
         path.read_text() for path in [*FOLDER.parent.rglob("*.py"), *REGISTRY.rglob("*.py")] if path.parent != FOLDER
     )
-    docs = (ROOT / "docs" / "airflow.md").read_text()
+    docs = (ROOT / "docs/how-to/schedule-with-airflow.md").read_text()
     assert [code for code in outcome.PASSING if f'"{code}"' not in said] == []
     assert [code for code in outcome.PASSING if f"`{code}`" not in docs] == []
 

@@ -43,7 +43,7 @@ def test_an_alert_about_a_process_is_about_this_job_alone():
 
 
 def test_each_alert_is_told_with_what_to_do_then():
-    assert TOLD.findall((ROOT / "docs" / "deploy.md").read_text()) == list(alerts())
+    assert TOLD.findall((ROOT / "docs/how-to/monitor.md").read_text()) == list(alerts())
 
 
 def test_each_alert_has_a_case_in_which_it_fires():

@@ -33,7 +33,7 @@ class TestWatermarks:
         )
         assert "TRUNCATE, DROP and RENAME never arrive" in one.sentence
         assert "enable-tidb-extension=true" in one.todo
-        assert "docs/avro.md" in one.todo
+        assert "docs/reference/protocols/avro.md" in one.todo
 
     def test_a_setting_that_denies_watermarks_which_come_is_told(self):
         (one,) = told(False, WITH)

@@ -14,7 +14,7 @@ from pipeline.quality.compiled import COMPILED
 from pipeline.quality.suites import read
 from pipeline.quality.validation import validate
 
-DOCS = (Path(__file__).parents[2] / "docs" / "quality.md").read_text(encoding="utf-8")
+DOCS = (Path(__file__).parents[2] / "docs" / "reference" / "checks.md").read_text(encoding="utf-8")
 QUANTILES = "expect_column_quantile_values_to_be_between"
 EXAMPLES = re.findall(r"```yaml\n(table:.*?)```", DOCS, re.DOTALL)
 

@@ -1,4 +1,4 @@
-"""docs/configuration.md says what the types say. Run as a script, this writes the table anew."""
+"""docs/reference/configuration.md says what the types say. Run as a script, this writes the table anew."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.settings import described, parse
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "configuration.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
 BEGIN, END = "<!-- keys: ", "<!-- end of keys -->"
 
 

@@ -38,7 +38,7 @@ DECODERS = {
     "Canal-JSON": described_values.DECODERS,
     "Open": open_values.DECODERS,
 }
-PAGES = (("tables.md", "## Types"), ("explanation/design.md", "### 4.4 Types"))
+PAGES = (("reference/types.md", "## Types"), ("explanation/design.md", "### 4.4 Types"))
 FORMS = {"Avro": avro_checksum.FORMS, "Simple": simple_checksum.FORMS}
 
 
@@ -165,7 +165,7 @@ def documented(page, heading):
     _, section = (ROOT / "docs" / page).read_text().split(f"\n{heading}\n", 1)
     table = section.strip().split("\n\n", 1)[0] if section.strip().startswith("|") else section
     for line in table.splitlines()[2:]:
-        named, warehouse, note = (cell.strip() for cell in line.strip("|").split("|"))
+        named, warehouse, note = (cell.strip().strip("`") for cell in line.strip("|").split("|"))
         plain = re.sub(r" family| ?\([^)]*\)", "", named)
         yield plain.split(", "), re.split(r", ", warehouse), note
 
@@ -184,7 +184,7 @@ def test_the_documents_have_every_type_with_its_warehouse_type(page, heading):
 
 
 def test_tables_md_says_of_each_type_that_loses_values_where_they_are():
-    for named, _, note in documented("tables.md", "## Types"):
+    for named, _, note in documented("reference/types.md", "## Types"):
         if any(of_sql(name.removesuffix(" UNSIGNED")).loses for name in named):
             assert "`_unrepresentable`" in note
 

@@ -63,13 +63,13 @@ def watermarks(setting: bool | None, sample: MessageSample) -> Iterator[Finding]
             ABOUT, f"changefeed.avro-enable-watermark is true, but no watermark is among {sample}: "
             "TRUNCATE, DROP and RENAME never arrive",
             "is it in the sink URI with enable-tidb-extension=true (cdc cli changefeed query), and has this TiCDC the "
-            "setting? docs/avro.md: Which versions",
+            "setting? docs/reference/protocols/avro.md: Which versions",
         )  # fmt: skip
     elif setting is None:
         yield note(
             ABOUT, f"no watermark among {sample}: TRUNCATE, DROP and RENAME do not arrive, and tables have no cuts",
             "add avro-enable-watermark=true to the sink URI; if that is meant, say changefeed.avro-enable-watermark: "
-            "false. docs/avro.md: What a changefeed without watermarks cannot tell",
+            "false. docs/reference/protocols/avro.md: What a changefeed without watermarks cannot tell",
         )  # fmt: skip
 
 

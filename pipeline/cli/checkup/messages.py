@@ -176,5 +176,5 @@ def _hints(messages: TableMessages) -> Iterator[tuple[str, str]]:
         if seen.version.keys_vary:
             yield (
                 f"{messages.table}: keys are sent in several forms (a key was changed, or the dispatcher was)",
-                "if nobody has changed the key: dispatch by index-value, always over the same columns (docs/avro.md)",
+                "if nobody has changed the key: dispatch by index-value, always over the same columns (docs/reference/protocols/avro.md)",
             )

@@ -20,7 +20,7 @@ NONE = "NONE"
 BACKWARD = ("ADD COLUMN … NOT NULL without default", "NULL to NOT NULL", "INT to VARCHAR")
 FORWARD = ("DROP of a NOT NULL column without default", "INT to BIGINT", "NOT NULL to NULL", "INT to VARCHAR")
 REFUSED = {"BACKWARD": BACKWARD, "FORWARD": FORWARD, "FULL": tuple(dict.fromkeys((*BACKWARD, *FORWARD)))}
-"""By level, what it refuses for example (docs/registry.md, "Compatibility"); `_TRANSITIVE` ones look further back."""
+"""By level, what it refuses for example (docs/reference/registry.md, "Compatibility"); `_TRANSITIVE` ones look further back."""
 _TRANSITIVE = "_TRANSITIVE"
 
 

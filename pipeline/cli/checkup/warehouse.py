@@ -81,7 +81,7 @@ def _columns(pairs: Iterable[table_metadata.Pair]) -> Iterator[Finding]:
             )
             yield note(
                 "tables", f"{sentence}: {', '.join(names)}",
-                "they stay, and are NULL in new rows (docs/tables.md: What you may alter)",
+                "they stay, and are NULL in new rows (docs/reference/tables.md: What you may alter)",
             )  # fmt: skip
         why = reason([fault for alteration in altered.values() for fault in alteration.faults])
         if why and pair.state is State.LIVE:

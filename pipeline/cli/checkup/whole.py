@@ -71,7 +71,7 @@ def _store(settings: Settings, spark: SparkSession) -> Iterator[Finding]:
         why = f"{cause.code}: {cause.message}" if cause is not None else reason(error)[:300]
         todo = cause.hint if cause is not None else (
             "let this user write, read and delete there; the catalog's properties say how the store is reached "
-            "(warehouse.catalog, docs/configuration.md)"
+            "(warehouse.catalog, docs/reference/configuration.md)"
         )  # fmt: skip
         yield wrong("warehouse", f"{data} cannot be written as a run would: {why}", todo)
     else:

@@ -35,7 +35,7 @@ def verdict(schema: TicdcSchema, field: Callable[[str], Column], timezone: str) 
     sent, version = field(_SENT), field(_VERSION)
     right = sum_of(hashed).cast("string").eqNullSafe(sent)
     json = [field(column.name).isNotNull() for column in schema.columns if row_of(column) is JSON]
-    excused = any_of(json)  # a date within makes TiCDC itself go wrong (docs/avro.md)
+    excused = any_of(json)  # a date within makes TiCDC itself go wrong (docs/reference/protocols/avro.md)
     corrupted = F.coalesce(field(_CORRUPTED), F.lit(False))
     right = unless([*doubts(hashed), *([corrupted & excused] if json else [])], right)
     is_of_a_version = any_of(version == number for number in row_checksum.VERSIONS)

@@ -84,7 +84,7 @@ def _is_right(version: TableVersion, row: Column, side: str, values: SimpleValue
     cells = [(row.getItem(column.name), column) for column in version.columns]
     hashed = [_hashed(cell, column, values, timezone) for cell, column in cells]
     json = [cell.isNotNull() for cell, column in cells if column.tidb_type == "JSON"]
-    excused = any_of(json)  # a date within makes TiCDC itself go wrong (docs/avro.md)
+    excused = any_of(json)  # a date within makes TiCDC itself go wrong (docs/reference/protocols/avro.md)
     right = unless([*doubts(hashed), *([corrupted & excused] if json else [])], sum_of(hashed).eqNullSafe(sent))
     return F.when(corrupted & ~excused, F.lit(False)).when(row.isNotNull() & (sent != 0), right)
 

@@ -74,7 +74,7 @@ def settings_file() -> Path:
         raise EnvironmentFault(
             "IVY_SETTINGS_MISSING",
             f"{SETTINGS_ENV} is {given}, and there is no such file.",
-            f"Name an Ivy settings file (docs/devstack.md has one to copy), or unset {SETTINGS_ENV}.",
+            f"Name an Ivy settings file (docs/how-to/install-offline.md has one to copy), or unset {SETTINGS_ENV}.",
         )
     return path.absolute()
 
@@ -100,6 +100,6 @@ def _unavailable(output: deque[str]) -> EnvironmentFault:
         "ARTEFACTS_UNAVAILABLE",
         "Ivy could not get every jar. It said:\n    " + "\n    ".join(lines),
         "Check the network. Behind a proxy: JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=… -Dhttps.proxyPort=…'; "
-        f"with a mirror: {SETTINGS_ENV}=<an Ivy settings file> (docs/devstack.md). "
+        f"with a mirror: {SETTINGS_ENV}=<an Ivy settings file> (docs/how-to/install-offline.md). "
         "What came is kept for the next try.",
     )
