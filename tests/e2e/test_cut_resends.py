@@ -60,7 +60,7 @@ def say(till, line, moment):
     till.feed._sender.row(RowEvent(LOG, "insert", None, {"line": line}, 1), moment)
 
 
-@pytest.mark.parametrize("story", STORIES if EVERY else list(STORIES)[::3])
+@pytest.mark.parametrize("story", STORIES if EVERY else list(STORIES)[::4])
 def test_there_are_as_many_equal_rows_as_the_source_has(till, story):
     stamps = [till.database.commit(till.database.begin()).commit_ts for _ in TRANSACTIONS]
     for step in STORIES[story].split():

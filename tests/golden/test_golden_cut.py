@@ -69,7 +69,7 @@ IN_ONE_BATCH = chosen(
     "key_updates-simple_avro_raw",
     "key_updates-open_updated_only",
     "ddl_nokey-simple_json",
-    "ddl-canal_json_content_compatible",
+    "lifecycle-canal_json_content_compatible",
 )
 AT_RANDOM = seeded(
     chosen(
