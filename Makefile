@@ -23,7 +23,7 @@ endef
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help setup java demo test test-all test-fast test-spark test-e2e test-system lint bench package lock clean
+.PHONY: help setup java demo test test-all test-fast test-spark test-e2e test-system lint bench docs package lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,12 @@ lint: $(INSTALLED) ## Style, formatting, types, layers, words, shape
 bench: java $(JARS) ## Measure, against the peers on the same data
 	@$(BIN)/python tests/bench
 
+docs: $(INSTALLED) ## Render the documents as a site into build/site
+	@test -x build/mkdocs/bin/mkdocs || { $(BIN)/python -m venv build/mkdocs && \
+	  build/mkdocs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt; }
+	@NO_MKDOCS_2_WARNING=1 build/mkdocs/bin/mkdocs build --quiet
+	@echo "build/site/index.html"
+
 package: java $(INSTALLED) ## Packages, Spark and jars in one archive, for machines without network: dist/environment.tar.gz
 	@rm -rf build/environment && mkdir -p dist && $(BIN)/python -m venv build/environment
 	@build/environment/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/image.txt
@@ -88,6 +94,8 @@ lock: $(INSTALLED) ## Resolve the newest allowed versions into requirements/, wi
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra s3 \
 	  --no-header --no-annotate --no-emit-index-url --constraints requirements/lock.txt \
 	  --output-file requirements/image.txt pyproject.toml requirements/lock.in
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	  --no-header --no-annotate --no-emit-index-url --output-file requirements/docs.txt requirements/docs.in
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	  --no-header --no-annotate --no-emit-index-url --output-file requirements/airflow.txt requirements/airflow.in
 	@git diff --stat -- requirements 2>/dev/null || true

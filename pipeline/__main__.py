@@ -11,8 +11,8 @@ try:
 except ModuleNotFoundError as missing:
     sys.exit(
         f"PYTHON_PACKAGES: {sys.executable or 'this Python'} has no package {missing.name!r}\n"
-        "  Run it in the environment that ticdc-warehouse was installed into: spark-submit is told by the properties "
-        "of `ticdc-warehouse config spark-submit`, or by PYSPARK_DRIVER_PYTHON."
+        "  Run it in the environment that ticdc-warehouse was installed into. With spark-submit, name that "
+        "environment's Python by the properties of `ticdc-warehouse config spark-submit`, or by PYSPARK_DRIVER_PYTHON."
     )
 
 if __name__ == "__main__":

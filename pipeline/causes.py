@@ -42,7 +42,7 @@ _AWS = r"software\.amazon\.awssdk\."
 _ICEBERG = r"org\.apache\.iceberg\.exceptions\."
 _REST = rf"{_ICEBERG}|pyiceberg\.exceptions\."
 _KAFKA = r"org\.apache\.kafka\."
-_JAR = "name the jar that has it in spark.conf, spark.jars, in the version that fits (docs/reference/configuration.md)"
+_JAR = "add the jar that has it to spark.jars in spark.conf, in the version that fits (docs/reference/configuration.md)"
 _KAFKA_TLS = "look at kafka.security.protocol and kafka.ssl.… in source.options"
 _STORE = "look at the store's properties in warehouse.catalog"
 
@@ -52,43 +52,43 @@ CAUSES = (
     # Kafka. Its client is made before anything is asked, so most of these come at the start.
     _cause(
         rf"{_KAFKA}common\.config\.ConfigException: No resolvable bootstrap urls",
-        KAFKA_UNREACHABLE, "no host of source.bootstrap_servers has an address here",
-        "look at the names in source.bootstrap_servers: does this machine's DNS know them?",
+        KAFKA_UNREACHABLE, "no host of source.bootstrap_servers can be resolved on this machine",
+        "check the names in source.bootstrap_servers, and this machine's DNS",
     ),
     _cause(
         r"(?:No LoginModule found for|Class) software\.amazon\.msk\.",
-        KAFKA_OPTIONS, "source.options name a class of Amazon's for MSK that is not there",
-        "it is in aws-msk-iam-auth-…-all.jar: name that in spark.conf, spark.jars",
+        KAFKA_OPTIONS, "source.options name Amazon's class for MSK, which Java does not find",
+        "it is in aws-msk-iam-auth-…-all.jar: add that jar to spark.jars in spark.conf",
     ),
     _cause(
         r"No LoginModule found for|Invalid value \S+ for configuration \S+: Class \S+ could not be found",
-        KAFKA_OPTIONS, "source.options name a class that is not there", _JAR,
+        KAFKA_OPTIONS, "source.options name a class that Java does not find", _JAR,
     ),
     _cause(
         rf"{_KAFKA}common\.\S+: Failed to load (?:PEM )?SSL",
         KAFKA_OPTIONS, "a certificate or key that source.options name is not there, or cannot be read",
-        f"{_KAFKA_TLS}: paths are those of the driver and of each executor",
+        f"{_KAFKA_TLS}: the paths must be right on the driver and on each executor",
     ),
     _cause(
         r"unable to find valid certification path|PKIX path|No (?:subject alternative|name matching)|"
         rf"{_KAFKA}common\.errors\.SslAuthenticationException",
-        "KAFKA_TLS", "Kafka's certificate and this client do not agree, or that port does not speak TLS",
-        "look at kafka.ssl.truststore.… (the authority that signed Kafka's certificate), at the host names in "
-        "source.bootstrap_servers, and at the port: one for TLS wants kafka.security.protocol SSL or SASL_SSL",
+        "KAFKA_TLS", "this client does not accept Kafka's certificate, or that port does not speak TLS",
+        "check kafka.ssl.truststore.… (the authority that signed Kafka's certificate), the host names in "
+        "source.bootstrap_servers, and the port: a port for TLS needs kafka.security.protocol SSL or SASL_SSL",
     ),
     _cause(
         rf"{_KAFKA}common\.errors\.SaslAuthenticationException|javax\.security\.sasl\.SaslException",
-        "KAFKA_NOT_AUTHENTICATED", "Kafka does not take this user",
+        "KAFKA_NOT_AUTHENTICATED", "Kafka does not authenticate this user",
         "look at kafka.sasl.mechanism and kafka.sasl.jaas.config in source.options",
     ),
     _cause(
         rf"{_KAFKA}common\.errors\.\w+AuthorizationException",
         KAFKA_DENIED, "Kafka does not let this user do that",
-        "READ and DESCRIBE on the topics are needed, and READ on groups named by kafka.group.id or groupIdPrefix",
+        "grant READ and DESCRIBE on the topics, and READ on the groups that kafka.group.id or groupIdPrefix names",
     ),
     _cause(
         rf"{_KAFKA}common\.errors\.UnsupportedVersionException",
-        "KAFKA_TOO_OLD", "this broker is older than what is asked of it", "docs/how-to/go-on-after-a-refusal.md says which brokers are read",
+        "KAFKA_TOO_OLD", "this Kafka broker is too old for what a run asks of it", "use a newer broker",
     ),
     _cause(
         rf"{_KAFKA}common\.errors\.(?:Timeout|Disconnect|Network|BrokerNotAvailable)Exception",
@@ -98,26 +98,26 @@ CAUSES = (
     ),
     _cause(
         rf"{_KAFKA}common\.(?:config\.ConfigException|KafkaException)",
-        KAFKA_OPTIONS, "Kafka's client cannot be made of these settings",
+        KAFKA_OPTIONS, "Kafka's client cannot be created with these settings",
         "look at source.bootstrap_servers and source.options (kafka.security.protocol, kafka.ssl.…, kafka.sasl.…)",
     ),
     _cause(
         r"java\.util\.regex\.PatternSyntaxException",
-        "REGEX_INVALID", "Java does not take a regular expression",
-        "source.topic_pattern and the suites have such; they are Java's",
+        "REGEX_INVALID", "Java refuses a regular expression",
+        "look at source.topic_pattern and at the suites: their regular expressions are Java's",
     ),
     # The store. Amazon's SDK says these of S3 and of Glue alike.
     _cause(
         r"Unable to load region|PermanentRedirect|AuthorizationHeaderMalformed|Status Code: 301\b|"
         r"the region '\S+' is wrong",
-        "STORE_REGION", "the store's client does not know the region, or a wrong one",
+        "STORE_REGION", "the store's client has no region, or a wrong one",
         "set client.region in warehouse.catalog, or the environment variable AWS_REGION",
     ),
     _cause(
         r"Unable to load credentials|Unable to locate credentials|NoAuthWithAWSException|NoCredentialsError",
         "STORE_CREDENTIALS", "the store's client has no credentials",
-        "s3.access-key-id and s3.secret-access-key in warehouse.catalog, best from the environment; or what Amazon's "
-        "clients look for by themselves (AWS_ACCESS_KEY_ID, a profile, the machine's role)",
+        "set s3.access-key-id and s3.secret-access-key in warehouse.catalog, best from the environment; or what "
+        "Amazon's clients look for automatically (AWS_ACCESS_KEY_ID, a profile, the machine's role)",
     ),
     _cause(
         r"NoSuchBucket|The specified bucket does not exist",
@@ -134,20 +134,20 @@ CAUSES = (
     _cause(
         rf"{_AWS}\S*: Received an UnknownHostException|{_AWS}\S*: Unable to execute HTTP request",
         "STORE_UNREACHABLE", "the store does not answer",
-        "look at s3.endpoint and client.region in warehouse.catalog; a store without a host name for each bucket wants "
-        's3.path-style-access: "true"',
+        "look at s3.endpoint and client.region in warehouse.catalog; a store that has no host name for each bucket "
+        'needs s3.path-style-access: "true"',
     ),
     _cause(
         r"No FileSystem for scheme",
         "STORE_CLASS_MISSING", "Hadoop does not know this kind of store",
-        "name Iceberg's own class for it in warehouse.catalog: io-impl: org.apache.iceberg.aws.s3.S3FileIO (Amazon and "
-        "its like), …gcp.gcs.GCSFileIO, …azure.adlsv2.ADLSFileIO; and its jar in spark.conf, spark.jars",
+        "set Iceberg's own class for it in warehouse.catalog: io-impl: org.apache.iceberg.aws.s3.S3FileIO (Amazon and "
+        "compatible stores), …gcp.gcs.GCSFileIO, …azure.adlsv2.ADLSFileIO; and add its jar to spark.jars in spark.conf",
     ),
     _cause(
         r"(?:Cannot initialize FileIO|NoClassDefFoundError: software/amazon|ClassNotFoundException: software\.amazon|"
         r"NoClassDefFoundError: com/(?:google|azure))",
-        "STORE_CLASS_MISSING", "the classes that reach the store are not there",
-        "name iceberg-aws-bundle (or -gcp-, -azure-) in spark.conf, spark.jars, in the version of Iceberg's runtime "
+        "STORE_CLASS_MISSING", "Java does not find the classes that reach the store",
+        "add iceberg-aws-bundle (or -gcp-, -azure-) to spark.jars in spark.conf, in the version of Iceberg's runtime "
         "(docs/reference/configuration.md#catalogs-and-stores)",
     ),
     _cause(
@@ -161,41 +161,42 @@ CAUSES = (
     # Catalogs.
     _cause(
         rf"(?:{_REST})(?:NotAuthorized|Unauthorized|OAuth)\w*|{_ICEBERG}RESTException: Unable to process \(code: 401",
-        "CATALOG_NOT_AUTHORISED", "the catalog does not take these credentials",
+        "CATALOG_NOT_AUTHORISED", "the catalog does not accept these credentials",
         "look at credential, token and oauth2-server-uri in warehouse.catalog",
     ),
     _cause(
         rf"(?:{_REST})Forbidden\w*|{_ICEBERG}RESTException: Unable to process \(code: 403",
         "CATALOG_FORBIDS", "the catalog forbids what was asked",
         "each table gets a place of its own below warehouse.catalog.warehouse: let the catalog allow that place (its "
-        "storage configuration, allowed locations), and this user make tables and namespaces",
+        "storage configuration, allowed locations), and let this user create tables and namespaces",
     ),
     _cause(
         rf"{_ICEBERG}NoSuchWarehouseException|pyiceberg\.exceptions\.RESTError.*404|"
         rf"{_ICEBERG}RESTException: Unable to process \(code: (?:404|405)",
-        "CATALOG_UNKNOWN", "at this URL there is no catalog, or none of this warehouse",
+        "CATALOG_UNKNOWN", "there is no catalog at this URL, or it does not have this warehouse",
         "look at uri and warehouse in warehouse.catalog: a REST catalog's uri ends before /v1",
     ),
     _cause(
         rf"(?:{_REST})(?:ServiceUnavailable|ServiceFailure|Server)\w*|{_ICEBERG}RESTException: Error occurred|"
         r"requests\.exceptions\.(?:Connection|Timeout|SSL)|TTransportException|Failed to connect to Hive Metastore",
-        "CATALOG_UNREACHABLE", "the catalog does not answer as one",
+        "CATALOG_UNREACHABLE", "the catalog does not answer, or not as a catalog does",
         "look at uri in warehouse.catalog, and whether the catalog's server runs",
     ),
     _cause(
         rf"(?:{_REST})(?:BadRequest|Validation|Unprocessable)\w*|{_ICEBERG}RESTException|pyiceberg\.exceptions\.RESTError",
         "CATALOG_REFUSES", "the catalog refuses what was asked",
-        "where it speaks of a location: let it allow places below warehouse.catalog.warehouse; else its log says more",
+        "if the answer speaks of a location, let the catalog allow places below warehouse.catalog.warehouse; otherwise "
+        "the catalog's log says more",
     ),
     _cause(
         r"No suitable driver found for jdbc",
-        "CATALOG_CLASS_MISSING", "Java's driver for the catalog's database is not there",
-        "name its jar in spark.conf, spark.jars (postgresql-42.….jar for PostgreSQL)",
+        "CATALOG_CLASS_MISSING", "Java does not find the JDBC driver of the catalog's database",
+        "add its jar to spark.jars in spark.conf (postgresql-42.….jar for PostgreSQL)",
     ),
     _cause(
         r"password authentication failed|no password was provided|Access denied for user|pg_hba\.conf|"
         r"no password supplied|The server requested \S+ authentication",
-        "CATALOG_NOT_AUTHORISED", "the catalog's database does not take this user",
+        "CATALOG_NOT_AUTHORISED", "the catalog's database does not accept this user",
         "look at jdbc.user and jdbc.password in warehouse.catalog",
     ),
     _cause(
@@ -211,7 +212,7 @@ CAUSES = (
     _cause(
         r"permission denied for (?:table|schema|relation|database)",
         "CATALOG_FORBIDS", "the catalog's database does not let this user do that",
-        "a run makes and writes iceberg_tables and iceberg_namespace_properties",
+        "let this user create and write the tables iceberg_tables and iceberg_namespace_properties",
     ),
     _cause(
         r"SQLITE_(?:CANTOPEN|READONLY|PERM|AUTH)|path to '.*' does not exist",
@@ -220,24 +221,26 @@ CAUSES = (
     ),
     _cause(
         r"SQLITE_(?:NOTADB|CORRUPT)",
-        "CATALOG_DAMAGED", "the catalog's file is no database, or is damaged",
-        "put a copy back, or move it away: ticdc-warehouse tables restore finds the tables that lie in the warehouse",
+        "CATALOG_DAMAGED", "the catalog's file is not a database, or is damaged",
+        "put a copy back; or move the file away and run ticdc-warehouse tables restore, which finds the tables that "
+        "lie in the warehouse",
     ),
     _cause(
         r"SQLITE_(?:BUSY|LOCKED)",
         "CATALOG_BUSY", "another process has kept the catalog's file locked for a minute",
-        "which processes have it open? A copy or a backup must not hold it",
+        "find out which processes have it open; a copy or a backup must not hold it",
     ),
     _cause(
         r"Cannot initialize Catalog|NoClassDefFoundError: org/apache/(?:hadoop/hive|iceberg)|"
         r"ClassNotFoundException: org\.apache\.(?:hadoop\.hive|iceberg)",
-        "CATALOG_CLASS_MISSING", "the classes of this kind of catalog are not there", _JAR,
+        "CATALOG_CLASS_MISSING", "Java does not find the classes of this kind of catalog", _JAR,
     ),
     # Spark and the machine.
     _cause(
         r"No space left on device|Disk quota exceeded",
         "DISK_FULL", "a disk is full",
-        "warehouse.path, and Spark's own files (spark.conf, spark.local.dir), need room; what was committed stays",
+        "make room for warehouse.path, and for Spark's own files (spark.local.dir in spark.conf); what was "
+        "committed stays",
     ),
     _cause(
         r"Could not parse Master URL",

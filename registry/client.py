@@ -214,7 +214,7 @@ class RegistryClient:
             raise SchemaNotFound(
                 "SCHEMA_NOT_FOUND",
                 f"The registry did not know schema id {schema_id} a moment ago.",
-                "Was the registry wiped, or is this another one than the changefeed's?",
+                "Check whether the registry was wiped, or is another one than the changefeed's.",
             )
 
     def _remember_missing(self, schema_id: int) -> None:

@@ -167,7 +167,7 @@ def members_of(allowed: str) -> tuple[str, ...]:
 
 def _parse(text: str) -> dict[str, Any]:
     if len(text) > MAX_TEXT:
-        raise _refusal(f"It has {len(text)} characters, the most that a TiDB table can need is {MAX_TEXT}.")
+        raise _refusal(f"It has {len(text)} characters; a TiDB table needs at most {MAX_TEXT}.")
     try:
         record = from_json(text.encode(), allow_inf_nan=False)  # bounded depth, no lone surrogates
     except ValueError as error:
@@ -338,8 +338,9 @@ def _shown(value: object) -> str:
 def _untyped(name: str) -> NotATicdcSchema:
     return _refusal(
         f"The field {name} has no connect.parameters with a tidb_type.",
-        "Does something else write to this topic or subject? Or does the registry, or what stands before it, leave out "
-        "attributes that Avro itself does not know, as Avro's Parsing Canonical Form does? They have to be kept.",
+        "Check whether something else writes to this topic or subject. Check, too, whether the registry, or something "
+        "in front of it, leaves out attributes that Avro itself does not know, as Avro's Parsing Canonical Form "
+        "does: it has to keep them.",
     )
 
 

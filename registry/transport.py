@@ -135,7 +135,7 @@ class Transport:
             return SchemaNotFound(
                 "SCHEMA_NOT_FOUND",
                 f"The registry {self._url} does not know {what}.",
-                "Was the registry wiped, or is this another one than the changefeed's?",
+                "Check whether the registry was wiped, or is another one than the changefeed's.",
             )
         return SubjectNotFound(
             "SUBJECT_NOT_FOUND",
@@ -160,7 +160,7 @@ class Transport:
     def _no_registry(self, what: str, why: str) -> NotARegistry:
         return NotARegistry(
             "NOT_A_REGISTRY",
-            f"{self._url} answered the question for {what} in no way a schema registry does ({why}).",
+            f"The answer of {self._url} for {what} is not a schema registry's ({why}).",
             "Is registry.url complete? Apicurio's Confluent API lies under /apis/ccompat/v7.",
         )
 

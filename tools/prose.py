@@ -1,8 +1,8 @@
 """How easily the prose of documents and docstrings is read, in a few numbers.
 
 `python tools/prose.py` prints one line for each document, and one for the docstrings of the packages.
-`python tools/prose.py docs/reference/checks.md` prints the sentences of that file that a reader may stumble over, each with what
-is wrong with it.
+`python tools/prose.py docs/reference/checks.md` prints the sentences of that file that a reader may stumble over, each
+with what is wrong with it.
 
 Code, links' addresses and tables' rules are left out. What is counted:
 

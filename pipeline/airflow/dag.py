@@ -120,7 +120,7 @@ class RunOperator(WarehouseOperator):
         try:
             self._tell_held(context, self._tables())
         except Exception:
-            self.log.exception("Held tables could not be told")
+            self.log.exception("Held tables could not be reported")
 
     def _tell_held(self, context: Context, tables: Sequence[Mapping[str, Any]]) -> None:
         """Call back for tables that are newly held, or held for another reason than was last reported."""

@@ -35,14 +35,15 @@ if TYPE_CHECKING:
 UNEXPECTED, INTERRUPTED = 2, 130
 MESSAGE_LENGTH = 500
 DEBUG_VARIABLE = "TICDC_WAREHOUSE_DEBUG"
+_WITH_DEBUG = f"this was not foreseen; run the same command with --debug, or set {DEBUG_VARIABLE}=1, to see where"
 COMMANDS = {
-    "demo": "A shop's changes, from a real broker into checked tables, on this machine.",
-    "run": "Take the changefeed into the warehouse, continuously or once.",
+    "demo": "Run a demo on this machine: a shop's changes go through a real broker into checked tables.",
+    "run": "Read the changefeed into the warehouse, continuously or once.",
     "tables": "List, describe, rebuild and maintain the warehouse's tables.",
     "checks": "Validate the quality suites, or run them on the tables.",
-    "quarantine": "Look at rows that failed a check, and send them on their way again.",
+    "quarantine": "Look at rows that failed a check, and redrive them.",
     "report": "Write the report of a pipeline.",
-    "inspect": "Look at one record of Kafka, as the pipeline reads it.",
+    "inspect": "Look at one record of Kafka or of a file, as the pipeline reads it.",
     "doctor": "Find out what is wrong with the set-up.",
     "config": "Show the configuration in force, and its schema.",
     "devstack": "A real Kafka broker and schema registry on this machine.",
@@ -98,10 +99,10 @@ def root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Log more and show tracebacks; may stand anywhere in the line.")
+        bool, typer.Option("--debug", help="Log more and show tracebacks. You can write it anywhere in the line.")
     ] = False,
     log_format: Annotated[
-        logs.LogFormat, typer.Option(help="The log on stderr; auto: lines on a terminal, JSON elsewhere.")
+        logs.LogFormat, typer.Option(help="How the log on stderr looks; auto: lines on a terminal, JSON elsewhere.")
     ] = logs.LogFormat.AUTO,
 ) -> None:
     """TiCDC changefeeds into Apache Iceberg tables: exact, checked on every micro-batch, operable."""
@@ -140,8 +141,7 @@ def _ended(error: Exception, output: Output, *, debug: bool) -> int:
     if isinstance(error, Explained):
         output.error(error, trace)
         return int(getattr(error, "exit_code", 1))
-    hint = "" if debug else f"this was not foreseen; the same command with --debug, or {DEBUG_VARIABLE}=1, shows where"
-    output.error(PipelineError("UNEXPECTED", reason(error)[:MESSAGE_LENGTH], hint), trace)
+    output.error(PipelineError("UNEXPECTED", reason(error)[:MESSAGE_LENGTH], "" if debug else _WITH_DEBUG), trace)
     return UNEXPECTED
 
 

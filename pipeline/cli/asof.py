@@ -25,8 +25,9 @@ COLUMNS = ("source", "today", "table", "snapshot", "level", "cut ts", "cut time"
 FIELDS = (*COLUMNS, "uuid")
 """What programs get."""
 _MEANING = {
-    "exact": "each table as the source had it at that moment",
-    "bounded": "every change up to it is in but for rows that were set aside, later ones may be too",
+    "exact": "each table is as the source had it at that commit ts",
+    "bounded": "every change up to it is in the tables, except rows that were set aside; later changes may be in them "
+    "too",
     "partial": "changes up to it are missing, see the notes",
 }
 _SMALLEST_TSO = 10**15
@@ -37,7 +38,7 @@ def timestamp(text: str) -> CommitTs:
     """Read a TSO, or an ISO 8601 time (UTC unless it says otherwise) as the last TSO of its millisecond."""
     if text.isdecimal():
         if int(text) < _SMALLEST_TSO:
-            raise typer.BadParameter(f"{text} is no TSO (18 digits); a time is written 2026-11-21T11:48:07Z")
+            raise typer.BadParameter(f"{text} is not a TSO (18 digits); write a time as 2026-11-21T11:48:07Z")
         return CommitTs(int(text))
     try:
         moment = datetime.fromisoformat(text)
@@ -53,9 +54,11 @@ def tag_name(text: str | None) -> str | None:
     if text is None:
         return None
     if not _TAG.fullmatch(text) or text.isdecimal():
-        raise typer.BadParameter("a tag has letters, digits, _ - and ., at most 100, and not digits alone")
+        raise typer.BadParameter(
+            "a tag consists of letters, digits, _, - and ., at most 100 characters, and not of digits alone"
+        )
     if text.casefold() == MAIN or text.casefold().startswith(STAGE):
-        raise typer.BadParameter(f"{MAIN} and {STAGE}… are branches of the pipeline's own")
+        raise typer.BadParameter(f"{MAIN} and {STAGE}… are names of the pipeline's own branches; choose another name")
     return text
 
 

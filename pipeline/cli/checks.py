@@ -36,13 +36,13 @@ NO_SUITES = "NO_SUITES"
 _RESULT = ("rule", "severity", "evaluated", "unexpected", "success", "observed")
 
 app = typer.Typer(
-    no_args_is_help=True, help="Validate the quality suites, show what may stand in them, or run them on whole tables."
+    no_args_is_help=True, help="Validate the quality suites, print their schema, or run them on whole tables."
 )
 
 
 @app.command()
 def validate(config: ConfigOption = None, output: OutputOption = Format.TEXT) -> None:
-    """Find what is wrong with the suites, each thing with file and line; exit code 1 if anything is."""
+    """Check the suites, and print each fault with its file and line. Exit code 1 if there is an error."""
     settings = load(config)
     with opened(output) as out:
         folder = settings.quality.suites
@@ -66,14 +66,17 @@ def validate(config: ConfigOption = None, output: OutputOption = Format.TEXT) ->
 @app.command()
 def run(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Source tables, as in shop.orders; all without any.", metavar="[NAME]…")
+        list[str] | None,
+        typer.Argument(help="Source tables, such as shop.orders; without a name all tables.", metavar="[NAME]…"),
     ] = None,
     config: ConfigOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Run the suites on whole current tables and record the results; `CHECK_FAILED` if more than a warning fails.
+    """Run the suites on whole current tables and record the results.
 
-    What is unique, which keys of one table another has: such checks say nothing about a batch, and are run here.
+    It ends with `CHECK_FAILED` if a check that does more than warn fails.
+
+    Some checks say nothing about a batch: what is unique, which keys another table has. They run here.
     """
     settings = load(config)
     with opened(output) as out:
@@ -106,7 +109,9 @@ def _audited(settings: Settings, sources: Sequence[TableName], out: Output) -> d
 
     fetch()  # before there is a spinner: it has a bar of its own
     with Console(stderr=True).status("starting Spark"):
-        return client.check(settings, sources, lambda who: out.line(f"asked {who}: it does this between two batches"))
+        return client.check(
+            settings, sources, lambda who: out.line(f"asked {who} to do this; it will do so between two batches")
+        )
 
 
 def _no_suites() -> Refused:
@@ -148,7 +153,10 @@ def _sentence(facts: Mapping[str, int], errors: int, warnings: int) -> str:
         f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
     )
     if not facts["tables"]:
-        sentence += "\nno table is known yet, so names of tables and columns, types and row conditions were not checked"
+        sentence += (
+            "\nthe warehouse has no table yet, so names of tables and columns, types and row conditions were not "
+            "checked"
+        )
     return sentence
 
 

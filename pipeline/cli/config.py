@@ -10,7 +10,7 @@ import yaml
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
 from pipeline.settings import described, json_schema, load
 
-_BY_HAND = "hand options of Java over in the environment, as SPARK_SUBMIT_OPTS, or print all with --with-secrets"
+_BY_HAND = "pass Java options in the environment, as SPARK_SUBMIT_OPTS, or print them all with --with-secrets"
 
 app = typer.Typer(no_args_is_help=True, help="Show the configuration in force, and its schema.")
 
@@ -39,12 +39,13 @@ def schema(config: ConfigOption = None, output: OutputOption = Format.TEXT) -> N
 def spark_submit(
     *,
     with_secrets: Annotated[
-        bool, typer.Option("--with-secrets", help="Also passwords and the like, which are left out otherwise.")
+        bool,
+        typer.Option("--with-secrets", help="Also print passwords and other secrets, which are left out otherwise."),
     ] = False,
     config: ConfigOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Print what spark-submit must be told before it starts Java, as a file for its --properties-file."""
+    """Print the properties that spark-submit needs before it starts Java, as a file for its --properties-file."""
     with opened(output) as out:
         from pipeline.runtime.session import launch_properties  # noqa: PLC0415 - Spark: the others need none
 
@@ -53,7 +54,7 @@ def spark_submit(
             launch.properties, "\n".join(f"{key}={_property(value)}" for key, value in launch.properties.items())
         )
         if launch.left_out:
-            typer.echo(f"left out, being secret: {', '.join(launch.left_out)}; {_BY_HAND}", err=True)
+            typer.echo(f"left out because they are secret: {', '.join(launch.left_out)}; {_BY_HAND}", err=True)
 
 
 def _property(value: str) -> str:

@@ -90,13 +90,13 @@ _RULES = ("rule", "table", "records", "for example")
 _LETTERS = ("code", "topic", "kafka_partition", "offset", "message")
 _BATCHES = ("batch_id", "rows_in", "inserts", "updates", "deletes", "quarantined", "dead_letters", "seconds", "level")
 
-app = typer.Typer(help="A shop's changes, from a real broker into checked tables, on this machine.")
+app = typer.Typer(help="Run a demo on this machine: a shop's changes go through a real broker into checked tables.")
 
 
 @app.command()
 def demo(
     *,
-    folder: Annotated[Path, typer.Option(help="Where all of it lies; an earlier demo there is removed.")] = (
+    folder: Annotated[Path, typer.Option(help="The demo's folder. An earlier demo there is removed.")] = (
         DEFAULT_FOLDER
     ),
     keep: Annotated[
@@ -105,12 +105,15 @@ def demo(
     source: Annotated[Sink, typer.Option(help="A changefeed to Kafka, or to storage: files in a folder.")] = Sink.kafka,
     protocol: Annotated[
         str | None,
-        typer.Option(help="What it sends: avro, simple, open-protocol or canal-json; in files csv or canal-json."),
+        typer.Option(
+            help="The changefeed's protocol: avro, simple, open-protocol or canal-json; with --source "
+            "storage csv or canal-json."
+        ),
     ] = None,
     config: ConfigOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Show it: start a broker and a registry, let a shop work, take its changes, compare every row."""
+    """Run the demo: start a broker and a registry, let a shop work, read its changes, compare every row."""
     del config  # every command takes it; the demo writes its own
     with opened(output) as out:
         Demo(folder, out, Progress.on(out, output), source, protocol_of(source, protocol)).play(keep=keep)
@@ -179,7 +182,7 @@ class Demo:
         if self._folder.exists():
             if any(self._folder.iterdir()) and not self._state.exists():
                 raise PipelineError(
-                    "DEMO_FOLDER", f"{self._folder} holds something else than a demo", "name another --folder"
+                    "DEMO_FOLDER", f"{self._folder} has something other than a demo in it", "name another --folder"
                 )
             shutil.rmtree(self._folder)
         return []
@@ -239,7 +242,9 @@ class Demo:
         self._send(source, adds_column=False)
         unreadable = source.send_unreadable()
         noun = "lines" if self._source is Sink.storage else "messages"
-        self._out.line(f"… and {unreadable} {noun} that nobody can read, as if by another producer's mistake")
+        self._out.line(
+            f"… and {unreadable} {noun} that cannot be read, as if another producer had sent them by mistake"
+        )
 
     def _send(self, source: DemoSource, *, adds_column: bool) -> None:
         rows = source.send(adds_column=adds_column)
@@ -296,7 +301,7 @@ class Demo:
         rows, set_aside = sum(v.rows for v in verdicts), sum(v.set_aside for v in verdicts)
         changes, seconds = self._progress.changes, time.monotonic() - self._started
         counts = {"equal": True, "rows": rows, "set_aside": set_aside, "changes": changes, "seconds": round(seconds, 1)}
-        but = f", but for {set_aside:,} that were set aside" if set_aside else ""
+        but = f", except {set_aside:,} that were set aside" if set_aside else ""
         compared = f"{rows - set_aside:,} of {rows:,}" if set_aside else f"{rows:,}"
         proof = f"every row of every table equals the source{but}: {compared} rows of {len(verdicts)} tables"
         self._out.result({**facts, **counts}, f"\n{proof}, after {changes:,} changes; {seconds:.0f} s")
@@ -318,7 +323,7 @@ def judge(verdicts: Sequence[TableVerdict]) -> None:
     differences = [f"{v.table}: {sentence}" for v in verdicts for sentence in v.differences]
     if differences:
         sentences = "\n  ".join(["the warehouse does not equal the source", *differences])
-        raise PipelineError("DEMO_DIFFERS", sentences, "this should not be: please report it, with .demo")
+        raise PipelineError("DEMO_DIFFERS", sentences, "this should not happen: please report it, and attach .demo")
 
 
 def _quarantine(settings: Settings) -> list[dict[str, Any]]:

@@ -18,7 +18,9 @@ _REGISTRY_PORT = 8081
 
 _Folder = Annotated[
     Path,
-    typer.Option(help="Where logs, topics and schemas lie; beside the configuration file, if one is named."),
+    typer.Option(
+        help="The folder for logs, topics and schemas. With --config it is relative to the folder of that file."
+    ),
 ]
 _Port = Annotated[int | None, typer.Option(min=1, max=65535, show_default=False)]
 
@@ -33,7 +35,10 @@ def up(
     config: ConfigOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Start both in the background. Ports: as given, as last time, 9092 and 8081, or free ones."""
+    """Start both in the background.
+
+    The ports are those given, else those of last time, else 9092 and 8081, else free ones.
+    """
     place = _place(folder, config)
     with opened(output) as out:
         stack = Devstack.at(place)

@@ -31,10 +31,10 @@ app = typer.Typer(help="Find out what is wrong with the set-up.")
 def doctor(config: ConfigOption = None, output: OutputOption = Format.TEXT) -> None:
     """Look at the machine, the warehouse, Kafka, the registry and the newest messages.
 
-    Nothing is changed or fetched; a small file is written where the tables lie, and removed again.
+    Doctor changes and fetches nothing. It only writes a small file where the tables are, and removes it.
 
-    A line for each thing: ✓ in order, ! worth knowing, ✗ would stop a run or take something wrongly, with what to do.
-    Exit code 1 if there is a ✗. Can be called while a run is at work.
+    It prints a line for each thing: ✓ in order, ! worth knowing, ✗ would stop a run or make it read something wrongly,
+    with what to do. Exit code 1 if there is a ✗. You can call it while a run is at work.
     """
     with opened(output) as out:
         findings: list[Finding] = []
@@ -67,11 +67,11 @@ def examined(config: Path | None) -> Iterator[Finding]:
         order = "by offset" if by_offset else "by commit ts: all tables show one consistent point"
         if facts.commit_ts_optional and settings.source.kind == "kafka":
             order += "; by offset if the changefeed has no enable-tidb-extension"
-        sentence = f"pipeline {settings.name}, {protocol} from {settings.source.kind}; changes apply {order}"
+        sentence = f"pipeline {settings.name}, {protocol} from {settings.source.kind}; a run applies changes {order}"
         yield fine("settings", sentence)
         if settings.idle:
-            sentence = f"with `protocol: {protocol}` these have no meaning: {', '.join(settings.idle)}"
-            yield note("settings", sentence, "remove them; or is source.protocol another than the changefeed's?")
+            sentence = f"these settings have no effect with `protocol: {protocol}`: {', '.join(settings.idle)}"
+            yield note("settings", sentence, "remove them, or set source.protocol to the changefeed's protocol")
     able = True
     for finding in (*guarded("java", machine.programs()), *guarded("jars", machine.libraries())):
         able = able and finding.mark is not Mark.WRONG

@@ -30,18 +30,18 @@ def inspect(
         typer.Argument(help="A topic that the settings ask for; or a file below source.path, as PATH or PATH:RECORD."),
     ],
     *,
-    partition: Annotated[int, typer.Option(min=0, help="Its partition.")] = 0,
+    partition: Annotated[int, typer.Option(min=0, help="The topic's partition.")] = 0,
     offset: Annotated[
         int | None,
-        typer.Option(min=0, help="Its offset, or the number of the record in the file; the newest without one."),
+        typer.Option(min=0, help="The record's offset, or its number in the file; without it the newest record."),
     ] = None,
     config: ConfigOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Read one record as a run would, and write nothing; exit code 1 if it would become a dead letter.
 
-    Shows what the record is, the schemas behind its ids, each change in it with the columns of its table, and what the
-    suites say of it. Where it cannot be read: why, what it looks like, and its first bytes.
+    Shows what the record is, the schemas of its ids, each change in it with the columns of its table, and what the
+    suites say of it. If a run cannot read it: why, what it looks like, and its first bytes.
     """
     settings = load(config)
     with opened(output) as out:
@@ -70,7 +70,7 @@ def _show(out: Output, record: Inspected) -> None:
         out.line(_lines(change.header, change.columns))
         out.line("\n" + "\n".join(change.verdicts))
     for code, why in record.refusals:
-        out.line(f"\nwhy not: {code}: {why}")
+        out.line(f"\nwould become a dead letter: {code}: {why}")
     if record.dump:
         out.line("\n" + "\n".join(record.dump))
 

@@ -118,7 +118,10 @@ def _in_kafka(
     resources.callback(raw.unpersist)
     record = raw.first()
     if record is None:
-        raise _no_offset(topic_partition, f"nothing at offset {position}: a transaction's marker, or compacted away")
+        raise _no_offset(
+            topic_partition,
+            f"there is no record at offset {position}: a transaction marker is there, or compaction removed the record",
+        )
     return raw, record, f"{topic}, partition {partition}, offset {position}"
 
 
@@ -139,8 +142,8 @@ def _placed(cluster: Cluster, topic: str, partition: int) -> Partition:
     if topic not in topics:
         raise Refused(
             TOPIC_UNKNOWN,
-            f"the settings ask for no topic {topic}, or Kafka has none{did_you_mean(topic, topics)}",
-            f"there are: {', '.join(sorted(topics)) or 'none'}",
+            f"the settings do not name topic {topic}, or Kafka does not have it{did_you_mean(topic, topics)}",
+            f"topics of this configuration: {', '.join(sorted(topics)) or 'none'}",
         )
     topic_partition = Partition(topic, partition)
     if partition not in topics[topic].partitions:
@@ -186,7 +189,9 @@ def _schema(client: RegistryClient, subject: str, sent: bytes) -> str:
     except RegistryError as error:
         return f"{error.code}: {error.message}"
     subjects = client.subjects_of(number)
-    owner = subject if subject in subjects else f"not of {subject}, but of {', '.join(subjects[:_FEW]) or 'none told'}"
+    owner = (
+        subject if subject in subjects else f"of {', '.join(subjects[:_FEW]) or 'no known subject'}, not of {subject}"
+    )
     columns = ", ".join(f"{column.name} {column.tidb_type}" for column in schema.columns)
     return f"schema {number} ({owner}) of {schema.schema_name}.{schema.table_name}: {columns}"
 
@@ -200,7 +205,7 @@ def _tell(inspection: Inspected, messages: Messages) -> None:
     for version in messages.described:
         inspection.tell("describes", f"{version.table}, version {version.version}, {len(version.columns)} columns")
     for unknown in messages.unknown:
-        waits = "is not known here: it waits until a BOOTSTRAP or DDL brings it"
+        waits = "is not known to the warehouse; its rows stay pending until a BOOTSTRAP or DDL brings it"
         inspection.tell("schema", f"version {unknown.version} of {unknown.table} {waits}")
     inspection.refusals += [(refused.code, refused.message) for refused in messages.refused]
     inspection.tell("note", *messages.warnings)
@@ -259,7 +264,7 @@ def _columns(row: Row, names: Sequence[str], types: Mapping[str, str]) -> tuple[
 
 
 def _did(row: Row, table: TableMessages) -> str:
-    moment = "at a commit ts that is not sent" if row[change.COMMIT_TS] is None else _moment(row[change.COMMIT_TS])
+    moment = "without a commit ts" if row[change.COMMIT_TS] is None else _moment(row[change.COMMIT_TS])
     return f"{row[change.OP]} of {table.table}, {moment}"
 
 

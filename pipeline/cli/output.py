@@ -53,7 +53,9 @@ ConfigOption = Annotated[
         show_default=False,
     ),
 ]
-OutputOption = Annotated[Format, typer.Option("--output", help="For people, or one JSON document for programs.")]
+OutputOption = Annotated[
+    Format, typer.Option("--output", help="text: for people; json: one JSON document for programs.")
+]
 
 
 @runtime_checkable

@@ -40,15 +40,25 @@ _ROW = ("recorded_at", "table", "topic", "partition", "offset", "key", "rules", 
 _WHOLE = (*_ROW, "index", "code", "commit_ts", "batch_id")
 """What programs get of a record; people are shown less of it."""
 
-TableOption = Annotated[str | None, typer.Option("--table", help="Of this source table only, as in shop.orders.")]
+TableOption = Annotated[
+    str | None, typer.Option("--table", help="Only rows of this source table, such as shop.orders.")
+]
 RuleOption = Annotated[str | None, typer.Option("--rule", help="Only what breaks this rule.")]
 SinceOption = Annotated[
-    str | None, typer.Option("--since", help="Set aside since then: 2026-11-21T11:48, or `2 hours` (ago).")
+    str | None,
+    typer.Option(
+        "--since", help="Only what was set aside since a time (2026-11-21T11:48), or within a duration (`2 hours`)."
+    ),
 ]
-DeadLettersOption = Annotated[bool, typer.Option("--dead-letters", help="Messages that could not be decoded instead.")]
-StatusOption = Annotated[bool, typer.Option("--all", help="Also what was redriven, or superseded by what came later.")]
+DeadLettersOption = Annotated[
+    bool,
+    typer.Option(
+        "--dead-letters", help="Dead letters (messages that could not be decoded) instead of quarantined rows."
+    ),
+]
+StatusOption = Annotated[bool, typer.Option("--all", help="Also what was redriven or superseded.")]
 
-app = typer.Typer(no_args_is_help=True, help="Look at rows that failed a check, and send them on their way again.")
+app = typer.Typer(no_args_is_help=True, help="Look at rows that failed a check, and redrive them.")
 
 
 @app.command("list")
@@ -84,11 +94,11 @@ def show(  # noqa: PLR0913 - options
     since: SinceOption = None,
     dead_letters: DeadLettersOption = False,
     every: StatusOption = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many of the newest records to show.")] = 20,
     config: ConfigOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Show single records: where each stands in Kafka, its key, what it breaks and with which values."""
+    """Show single records: where each comes from, its key, the rules that it breaks, and the values that break them."""
     settings = load(config)
     with opened(output) as out:
         set_aside = SetAsideRows.read(settings, table, rule, since, dead_letters=dead_letters, every=every)
@@ -111,7 +121,7 @@ def redrive(
     config: ConfigOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Judge open records by the suites as they are now, and let into their tables what may enter."""
+    """Check open records against the suites as they are now, and bring those that may enter into their tables."""
     settings = load(config)
     with opened(output) as out:
         source = table_metadata.source_named(reader(settings), table) if table else None
@@ -124,7 +134,7 @@ def redrive(
             done = client.redrive(
                 settings,
                 [*names, rule or "", moment],
-                lambda who: out.line(f"asked {who}: it does this between two batches"),
+                lambda who: out.line(f"asked {who} to do this; it will do so between two batches"),
             )
         out.result(done, _redriven(done))
 
@@ -182,10 +192,10 @@ class SetAsideRows:
         """Say how many there are."""
         kind = "dead letters" if self.what == DEAD_LETTERS else "quarantined rows"
         if not len(self.rows):
-            return f"no {kind}" + ("" if self._every else " wait")
+            return f"no {kind}" + ("" if self._every else " are open")
         cut = shown is not None and shown < len(self.rows)
         more = f"; shown: the newest{'' if shown == 1 else f' {shown}'}" if cut else ""
-        return f"{len(self.rows):,} {kind}{'' if self._every else ' wait'}{more}"
+        return f"{len(self.rows):,} {kind}{'' if self._every else ' are open'}{more}"
 
 
 def _tables(rows: Any) -> Any:
@@ -208,19 +218,23 @@ def _way_back(table: str, reason: str, *, dead_letters: bool) -> str:
     named = "" if table == NO_TABLE else f" --table {table}"
     if dead_letters:
         return f"when they can be read: ticdc-warehouse quarantine redrive --dead-letters{named}"
-    return f"when {reason} is mended: ticdc-warehouse quarantine redrive{named} --rule {reason}"
+    return f"when the cause of {reason} is fixed: ticdc-warehouse quarantine redrive{named} --rule {reason}"
 
 
 _ELSEWHERE = (
-    "are rows of another table since an EXCHANGE PARTITION (ROWS_EXCHANGED): change them in the source, which "
-    "sends them as rows of that table, and redrive again"
+    "belong to another table since an EXCHANGE PARTITION (ROWS_EXCHANGED). Change them in the source: TiCDC then "
+    "sends them as rows of that table. Then redrive again"
 )
 
 
 def _redriven(done: dict[str, Any]) -> str:
     parts = [f"{done['redriven']:,} records entered their tables"]
     parts += [f"{done['superseded']:,} are older than what their tables have"] if done["superseded"] else []
-    parts += [f"{done['quarantined']:,} can be read and break a rule: quarantined"] if done["quarantined"] else []
+    parts += (
+        [f"{done['quarantined']:,} can be read but break a rule, and are in quarantine now"]
+        if done["quarantined"]
+        else []
+    )
     parts += [f"{done['open']:,} stay open"] if done["open"] else []
     parts += [f"{done['exchanged']:,} of these {_ELSEWHERE}"] if done["exchanged"] else []
     return "; ".join(parts)
@@ -234,7 +248,9 @@ def _moment(text: str) -> datetime:
         try:
             return datetime.now(UTC) - timedelta(seconds=seconds(text))
         except ValueError:
-            raise typer.BadParameter(f"{text} is neither a time such as 2026-11-21T11:48 nor `2 hours`") from None
+            raise typer.BadParameter(
+                f"{text} is neither a time such as 2026-11-21T11:48 nor a duration such as `2 hours`"
+            ) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

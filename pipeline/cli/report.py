@@ -56,16 +56,17 @@ app = typer.Typer(help="Write the report of a pipeline.")
 def report(
     *,
     to: Annotated[
-        Path | None, typer.Option(help="Where to; report.html in this folder without it.", show_default=False)
+        Path | None,
+        typer.Option(help="The file to write; without it report.html in the current folder.", show_default=False),
     ] = None,
     kind: Annotated[
         ReportFormat | None,
-        typer.Option("--format", help="What as; what the file's name ends with decides without it."),
+        typer.Option("--format", help="The format; without it the file's ending decides."),
     ] = None,
     config: ConfigOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Write how the pipeline stands: what is wrong, since when, which rows, what now."""
+    """Write a report of the pipeline: what is wrong, since when, in which rows, and what to do."""
     path, chosen = _target(to, kind)
     settings = load(config)
     with opened(output) as out:
@@ -91,7 +92,9 @@ def _target(to: Path | None, kind: ReportFormat | None) -> tuple[Path, ReportFor
         return Path(_DEFAULTS[chosen]), chosen
     wanted = kind or _ENDINGS.get(to.suffix.casefold())
     if wanted is None:
-        raise typer.BadParameter(f"{to} ends with none of {', '.join(_ENDINGS)}: say --format", param_hint="--to")
+        raise typer.BadParameter(
+            f"{to} does not end with one of {', '.join(_ENDINGS)}: name the format with --format", param_hint="--to"
+        )
     return to, wanted
 
 

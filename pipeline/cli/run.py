@@ -50,14 +50,14 @@ ACCEPTABLE = (
 STOPPING = "stopping after the current batch; Ctrl-C again ends at once"
 STOPPING_EARLY = "stopping as soon as the warehouse is open; Ctrl-C again ends at once"
 
-app = typer.Typer(help="Take the changefeed into the warehouse, continuously or once.")
+app = typer.Typer(help="Read the changefeed into the warehouse, continuously or once.")
 
 
 def _acceptable(codes: list[str]) -> list[str]:
     unknown = [code for code in codes if code not in ACCEPTABLE]
     if unknown:
         raise typer.BadParameter(
-            f"{unknown[0]} is no refusal that can be passed over; these are: {', '.join(ACCEPTABLE)}"
+            f"{unknown[0]} cannot be passed over; you can pass over these: {', '.join(ACCEPTABLE)}"
         )
     return codes
 
@@ -71,7 +71,8 @@ def run(
     accept: Annotated[
         list[str] | None,
         typer.Option(
-            help="Pass over a refusal that you have understood, by its code; may be given several times.",
+            help="Go on despite a refusal that you have understood. Name its code; you can give the option several "
+            "times.",
             metavar="CODE",
             callback=lambda codes: _acceptable(codes or []),
         ),
@@ -79,7 +80,10 @@ def run(
     config: ConfigOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Stream until stopped: Ctrl-C or SIGTERM ends after the current batch. Again: goes on where it was."""
+    """Read the changefeed until you stop it.
+
+    Ctrl-C or SIGTERM ends the run after the current batch; the next run goes on from there.
+    """
     settings = load(config)
     with opened(output) as out:
         progress = Progress.on(out, output)
@@ -150,14 +154,15 @@ class Run:
         rows = self._progress.total("quarantined")
         if rows:
             self._warnings.append(
-                f"{counted(rows, 'row')} set aside: ticdc-warehouse quarantine list shows them, and the way back"
+                f"{counted(rows, 'row')} set aside: ticdc-warehouse quarantine list shows them, and how to bring them "
+                "back"
             )
         self._warnings += [
-            f"{table}: {rule} was broken in {counted(batches, 'batch', 'es')}: ticdc-warehouse report shows by what"
+            f"{table}: {rule} was broken in {counted(batches, 'batch', 'es')}: ticdc-warehouse report shows how"
             for (table, rule), batches in sorted(self._progress.broken.items())
         ]
         self._warnings += [
-            f"{table}: keys stand in several partitions and the order of their changes is not known for sure"
+            f"{table}: some keys have changes in several partitions, so the order of these changes is uncertain"
             for table in sorted(self._progress.order_unknown)
         ]
         self._warnings += self._progress.warnings
@@ -176,7 +181,7 @@ class Run:
                 [*table_metadata.held(table_metadata.pairs(catalog)), *last_held(context.tables, context.records)],
             )
         except PipelineError as error:
-            return [f"what waits is not known: {error.message}"]
+            return [f"the run cannot say which records are pending: {error.message}"]
 
     def _ending(self) -> str:
         if self._stopped.is_set():
@@ -262,8 +267,8 @@ def measured(settings: Settings) -> Iterator[Metrics | None]:
             """Another run has the port, more often than not: then that is what is wrong."""
         raise EnvironmentFault(
             "METRICS_PORT",
-            f"{settings.metrics.host}:{settings.metrics.port} cannot be listened at: {error.strerror}",
-            "set metrics.port to a free one; two pipelines on a machine need two",
+            f"the run cannot listen at {settings.metrics.host}:{settings.metrics.port}: {error.strerror}",
+            "set metrics.port to a free port; two pipelines on one machine need two ports",
         ) from error
     try:
         yield metrics

@@ -72,12 +72,18 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     config: ConfigOption = None,
     bootstrap_servers: Annotated[str | None, typer.Option(help="Kafka brokers, host:port.")] = None,
     registry_url: Annotated[str | None, typer.Option(help="The registry's Confluent API.")] = None,
-    transactions: Annotated[int, typer.Option(min=0, help="How many; the column comes half way.")] = 2_000,
+    transactions: Annotated[
+        int, typer.Option(min=0, help="How many transactions to send; half way the shop adds a column.")
+    ] = 2_000,
     continuous: Annotated[bool, typer.Option(help="Go on until interrupted, with 10,000 orders at most.")] = False,
-    rate: Annotated[float | None, typer.Option(min=0.1, help="Row events a second at most.")] = None,
-    partitions: Annotated[int, typer.Option(min=1, help="Of each topic that is made.")] = 2,
+    rate: Annotated[float | None, typer.Option(min=0.1, help="At most this many row events a second.")] = None,
+    partitions: Annotated[int, typer.Option(min=1, help="Partitions of each topic that is created.")] = 2,
     prefix: Annotated[
-        str | None, typer.Option(help="Avro's topics are <prefix>_<schema>_<table>, otherwise there is <prefix>_cdc.")
+        str | None,
+        typer.Option(
+            help="The prefix of topics. With Avro they are <prefix>_<schema>_<table>, otherwise "
+            "there is one topic <prefix>_cdc."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same rows.")] = 7,
     clock: Annotated[
@@ -87,14 +93,12 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         float, typer.Option(min=0, max=1, help="Share of orders with a fault that a check should catch.")
     ] = 0.0,
     watermarks: Annotated[
-        bool | None, typer.Option("--watermarks/--no-watermarks", help="Send DDL and checkpoints.")
+        bool | None, typer.Option("--watermarks/--no-watermarks", help="Send DDL and watermarks.")
     ] = None,
     extension: Annotated[bool | None, typer.Option("--extension/--no-extension", help="Send op and commit ts.")] = None,
     decimal: Annotated[_Decimal | None, typer.Option(help="avro-decimal-handling-mode")] = None,
     bigint_unsigned: Annotated[_BigintUnsigned | None, typer.Option(help="avro-bigint-unsigned-handling-mode")] = None,
-    once: Annotated[
-        bool, typer.Option("--once", help="Send nothing where an earlier call has sent all of it.")
-    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="Send nothing if an earlier call has sent everything.")] = False,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Send a shop's changes as TiCDC would, in the protocol of the configuration; without one, in Avro.
@@ -117,13 +121,13 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     with opened(output) as out:
         if once and changefeed.has_sent():
             if not (continuous or changefeed.has_sent_all()):
-                raise _in_part("the topics are there, but nothing says that an earlier `--once` has sent all of it")
+                raise _in_part("the topics exist, but nothing shows that an earlier `--once` sent everything")
             out.result({"transactions": 0, "rows": {}, "seconds": 0.0}, "the topics are there already: nothing sent")
             return
         sent = _send(source, changefeed, None if continuous else transactions)
         if once and not continuous:
             if not sent.whole:
-                raise _in_part(f"{sent.transactions:,} of {transactions:,} transactions are sent: it was interrupted")
+                raise _in_part(f"interrupted after {sent.transactions:,} of {transactions:,} transactions")
             changefeed.say_all_is_sent()
         out.result(_facts(sent), _text(sent))
 
@@ -136,7 +140,7 @@ def _file(config: Path | None) -> Settings:
             raise
         raise SettingsError(
             error.code,
-            "no --bootstrap-servers and --registry-url, and no configuration file to take them from",
+            "--bootstrap-servers and --registry-url are missing, and so is a configuration file that names them",
             "`ticdc-warehouse devstack up` starts a broker and a registry and prints both",
         ) from None
 
@@ -149,7 +153,9 @@ def _changefeed(settings: Settings | None, given: dict[str, Any], **more: Any) -
     for option in _AVRO_ONLY if protocol != "avro" else ():
         if given[option] is not None and option not in mine:
             name = option.replace("_", "-")
-            raise SettingsError("SETTINGS_CONTRADICTION", f"`--{name}` is of Avro only", f"drop it: this is {protocol}")
+            raise SettingsError(
+                "SETTINGS_CONTRADICTION", f"`--{name}` is for Avro only", f"leave it out: the protocol is {protocol}"
+            )
     chosen = _from_file(settings) | {name: value for name, value in given.items() if value is not None} | more
     if given["registry_url"] is not None:
         chosen.pop("registry", None)  # its credentials are for the file's registry
@@ -269,8 +275,8 @@ def _asking(asked: threading.Event) -> Iterator[None]:
 def _in_part(fact: str) -> Refused:
     return Refused(
         "SENT_IN_PART", fact,
-        "a part of a shop is no shop: begin with topics of another --prefix, or without these (the compose demo: "
-        "docker compose -f docker/compose.yaml down --volumes)",
+        "the simulator cannot complete a shop that was sent in part: begin with topics of another --prefix, or delete "
+        "these topics (the compose demo: docker compose -f docker/compose.yaml down --volumes)",
     )  # fmt: skip
 
 

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from pipeline.warehouse.leftovers import Leftover
 
 Name = Annotated[str, typer.Argument(help="The source table, as in shop.orders.", metavar="NAME")]
-SomeName = Annotated[str | None, typer.Argument(help="The source table; all tables without it.", metavar="[NAME]")]
-_Most = Annotated[int, typer.Option("--limit", min=1, help="The newest so many of each.")]
+SomeName = Annotated[str | None, typer.Argument(help="The source table; without it all tables.", metavar="[NAME]")]
+_Most = Annotated[int, typer.Option("--limit", min=1, help="How many of the newest entries of each list to show.")]
 
 app = typer.Typer(no_args_is_help=True, help="List, describe, rebuild and maintain the warehouse's tables.")
 
@@ -63,7 +63,7 @@ def list_tables(config: ConfigOption = None, output: OutputOption = Format.TEXT)
             ]
             out.result({"tables": lines, "waiting": waiting, "elsewhere": astray})
         elif not facts:
-            out.line("no table yet: the first row of a table makes it")
+            out.line("no table yet: a run makes a table when its first row comes")
         else:
             out.table("", tuple(facts[0]), [[_text(k, v) for k, v in line.items()] for line in facts])
         for line in (*table_metadata.sentences(pairs), *waiting, *astray) if output is Format.TEXT else ():
@@ -119,7 +119,7 @@ def as_of(
     config: ConfigOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Show and tag the snapshots that hold all tables as of one moment of the source, and how to read them."""
+    """Show and tag the snapshots that have all tables as of one commit ts of the source, and say how to read them."""
     settings = load(config)
     with opened(output) as out:
         commit_ts = asof.timestamp(moment) if moment else None
@@ -141,14 +141,14 @@ def as_of(
 
 @app.command()
 def rebuild(name: Name, config: ConfigOption = None, output: OutputOption = Format.TEXT) -> None:
-    """Make a current table again from its changes; readers see the old rows until the new ones are there."""
+    """Rebuild a current table from its changes. Readers see the old rows until the new ones are complete."""
     settings = load(config)
     with opened(output) as out:
         pair = table_metadata.pair_named(reader(settings), name)
         with _starting():
             keys = _client().rebuild(settings, pair.source, _waiting(out))
         facts = {"source": str(pair.source), "table": str(pair.name), "keys": keys}
-        out.result(facts, f"{pair.name} is built anew from {pair.name.changes}: {keys:,} keys replayed")
+        out.result(facts, f"{pair.name} was rebuilt from {pair.name.changes}: {keys:,} keys replayed")
 
 
 @app.command()
@@ -156,15 +156,17 @@ def maintain(
     name: SomeName = None,
     *,
     orphans: Annotated[
-        bool, typer.Option("--orphans", help="Also remove old files that no snapshot names: what killed runs leave.")
+        bool,
+        typer.Option("--orphans", help="Also remove old files that no snapshot names. Killed runs leave such files."),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what lies there; without --orphans it takes a second.")
+        bool,
+        typer.Option("--dry-run", help="Change nothing, only show what there is. Without --orphans it takes a second."),
     ] = False,
     config: ConfigOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Rewrite small files and files with deletes, and expire old snapshots; `run` does so by itself."""
+    """Rewrite small files and files with deletes, and expire old snapshots. `run` does this automatically."""
     settings = load(config)
     with opened(output) as out:
         wanted = table_metadata.names_of(reader(settings), name)
@@ -188,7 +190,7 @@ def maintain(
 
 @app.command()
 def release(name: Name, config: ConfigOption = None, output: OutputOption = Format.TEXT) -> None:
-    """Let a held table live again: what it waits with is replayed in order, before newer changes."""
+    """Release a held table: its records are replayed in order, before newer changes."""
     settings = load(config)
     with opened(output) as out:
         source = table_metadata.source_named(reader(settings), name)
@@ -236,7 +238,7 @@ def _orphans(settings: Settings, wanted: list[WarehouseName], out: Output, *, re
 def _say_orphans(out: Output, output: Format, orphans: dict[str, list[str]], what: str) -> None:
     files = [(table, file) for table, files_of_table in sorted(orphans.items()) for file in files_of_table]
     _table(out, output, "orphans", ("table", "file"), files)
-    out.line(f"{counted(len(files), 'file')} of no snapshot {what}")
+    out.line(f"{what}: {counted(len(files), 'file')} that no snapshot names")
 
 
 def _folders(settings: Settings, *, really: bool) -> list[Leftover]:
@@ -272,7 +274,7 @@ def _client() -> ModuleType:
 
 
 def _waiting(out: Output) -> Callable[[str], None]:
-    return lambda who: out.line(f"asked {who}: it does this between two batches")
+    return lambda who: out.line(f"asked {who} to do this; it will do so between two batches")
 
 
 def _starting() -> AbstractContextManager[object]:

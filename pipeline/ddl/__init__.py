@@ -116,7 +116,7 @@ def parse(  # noqa: PLR0913 - what a protocol may tell besides the text
     if action_type is None:
         return (_of_unknown_kind(kind, sql),)
     if keys and action_type in PRIMARY_KEY_KINDS:
-        return (NoEffect("the primary key, which the protocol tells"),)
+        return (NoEffect("the primary key, which the protocol sends"),)
     if not (partitions and action_type in PARTITION_KINDS):
         if action_type in NO_EFFECT:
             return (NoEffect(NO_EFFECT[action_type]),)
@@ -132,7 +132,7 @@ def _of_unknown_kind(kind: int, sql: str) -> Action:
     """Read a statement of a kind that this version has not heard of: its text alone may say that no row changes."""
     if only_adds_indexes(sql):
         return NoEffect("an index")
-    return NotUnderstood(f"DDL type {kind} of TiDB is not known here")
+    return NotUnderstood(f"this version does not know TiDB's DDL type {kind}")
 
 
 def _read(kind: ActionType, sql: str, statement: StatementContext) -> tuple[Action, ...]:

@@ -24,8 +24,8 @@ _INDEX = NoEffect("an index or a constraint")
 _VIRTUAL = NoEffect("a virtual generated column is not sent")
 _IN_A_COMMENT = NoEffect("what TiDB writes into a comment of its own")
 _NEW_KEY = NotUnderstood("a primary key changes what identifies a row")
-_KEY_TOLD = NoEffect("the primary key, which the protocol tells")
-_ROWS = NotUnderstood("rows of a partition go or come without being sent")
+_KEY_TOLD = NoEffect("the primary key, which the protocol sends")
+_ROWS = NotUnderstood("TiCDC does not send the rows that the statement brings into a partition or takes out of it")
 _INDEX_WORDS = (
     "INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR", "FOREIGN", "CHECK",
     "STATS_EXTENDED",

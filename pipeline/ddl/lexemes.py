@@ -274,4 +274,4 @@ class Cursor:
 
     def fault(self, wanted: str) -> NotParsedError:
         """Make the error that says what stands here instead of what was wanted."""
-        return NotParsedError(f"{wanted} should come where “{self.peek().raw[:40]}” stands")
+        return NotParsedError(f"expected {wanted} where “{self.peek().raw[:40]}” is")

@@ -63,7 +63,7 @@ def _old(old: TableName, new: TableName, table: TableName, old_name: TableName |
         return old_name
     if old.schema != _UNSAID or new.schema == _UNSAID:
         return _in_database(old, table)
-    raise NotParsedError(f"it is not said in which database {old.table} was before it became {new}")
+    raise NotParsedError(f"the statement does not say in which database {old.table} was before it became {new}")
 
 
 def _in_database(name: TableName, table: TableName) -> TableName:

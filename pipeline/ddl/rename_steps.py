@@ -52,7 +52,10 @@ def _in_order(group: list[Statement], live: set[Name]) -> list[Statement]:
     unordered = [link.name for link in links if link.first is None]
     if unordered:
         name = unordered[0][1]
-        why = f"RENAMEs of one commit ts give the name {name} and take it away, maybe of one table, maybe of two"
+        why = (
+            f"RENAMEs at one commit ts give the name {name} and take it away: "
+            "it is not clear whether they mean one table or two"
+        )
         return [replace(s, actions=(text.NotUnderstood(why),)) if _rename_of(s) else s for s in group]
     ordered = iter(_ordered(renames, links))
     return [next(ordered) if _rename_of(statement) else statement for statement in group]

@@ -197,7 +197,7 @@ def recall(file: Path) -> list[Stretch]:
     if not state["finished"]:
         raise PipelineError(
             "DEMO_UNFINISHED",
-            f"the last demo in {file.parent} did not end, so nobody knows what it sent",
+            f"the last demo in {file.parent} did not end, so what it sent is not known",
             "to begin anew: ticdc-warehouse demo",
         )
     return [Stretch(**part) for part in state["parts"]]

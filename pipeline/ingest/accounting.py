@@ -102,8 +102,8 @@ class Books:
             raise Refused(
                 "HELD_TOO_MANY",
                 f"{held_count} records wait ({names}), more than hold.max_records ({limit})",
-                "see what for: ticdc-warehouse tables list; release a held table (tables release NAME), or raise "
-                "hold.max_records",
+                "ticdc-warehouse tables list shows what they wait for; release a held table "
+                "(ticdc-warehouse tables release NAME), or raise hold.max_records",
             )
 
     def _write_history(self) -> None:

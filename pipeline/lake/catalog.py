@@ -92,7 +92,7 @@ def _missing(warehouse: Warehouse) -> Refused:
     if warehouse.local_data and any(warehouse.local_data.glob("*/metadata/*.metadata.json")):
         return Refused(
             CATALOG_LOST,
-            f"tables lie in {warehouse.data}, but their catalog ({warehouse.path / 'catalog.db'}) is not there",
+            f"tables lie in {warehouse.data}, but their catalog ({warehouse.path / 'catalog.db'}) is missing",
             "to bring them back into the catalog: ticdc-warehouse tables restore",
         )
     return _nothing_yet(f"there is no warehouse in {warehouse.path} yet")

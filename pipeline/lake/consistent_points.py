@@ -49,7 +49,7 @@ _LISTED = 5
 _HINT = (
     "cuts come from TiCDC's watermarks: with protocol=avro the sink URI needs "
     "enable-tidb-extension=true&avro-enable-watermark=true; "
-    "`tables history NAME` lists snapshots by their own time"
+    "ticdc-warehouse tables history NAME lists snapshots by their own time"
 )
 
 
@@ -240,10 +240,10 @@ def _steps(reader: Reader) -> Iterator[tuple[int, str, int]]:
 
 def _expired(ts: int, lost: Sequence[str], oldest: int | None) -> Refused:
     names = ", ".join(lost[:_LISTED]) + (f" and {len(lost) - _LISTED} more" if len(lost) > _LISTED else "")
-    hint = "no cut can be read whole; the next change of each of these tables makes one"
+    hint = "no cut can be read as a whole any more; the next change of each of these tables makes a new one"
     if oldest is not None:
         hint = f"the oldest usable cut is {spoken(oldest)}: ticdc-warehouse tables as-of {oldest}"
-    return Refused(CUT_EXPIRED, f"cut {spoken(ts)} needs snapshots that are gone, of {names}", hint)
+    return Refused(CUT_EXPIRED, f"cut {spoken(ts)} needs snapshots of {names} that are gone", hint)
 
 
 def _gone(reader: Reader) -> dict[str, list[StoredBinding]]:

@@ -8,13 +8,14 @@ if TYPE_CHECKING:
     from pipeline.model.names import TableName
 
 NO_KEY = "NO_HANDLE_KEY"
-WITHOUT_KEY = "its rows come without a key, so a delete of one names no row"
+WITHOUT_KEY = "its rows come without a key, so a delete does not say which row it deletes"
 NAMELESS = f"{NO_KEY}: {WITHOUT_KEY}"
 """TiCDC's new architecture sends tables without a PRIMARY KEY so in Avro (wire-formats.md, `new_avro*`)."""
 
 GET_A_KEY = (
-    "give it a primary key in TiDB, or let the changefeed send old values (avro-include-before-value), and send its "
-    "rows again; then release it. Or leave its topic out of source.topics or source.topic_pattern"
+    "give it a primary key in TiDB, or let the changefeed send old values (avro-include-before-value). Let TiCDC send "
+    "its rows again, then release it: ticdc-warehouse tables release NAME. Or leave its topic out of source.topics or "
+    "source.topic_pattern"
 )
 """What helps a table without a key."""
 

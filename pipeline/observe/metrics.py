@@ -121,9 +121,9 @@ class Metrics:
         )  # fmt: skip
         self._changes = Counter("changes", "changes that went into tables", ["table", "op"], **made)
         self._quarantined = Counter("quarantined", "rows set aside by a rule", ["table"], **made)
-        unread = "records that cannot be decoded; table is empty where none is known"
+        unread = "records that cannot be decoded; the label table is empty if the table is not known"
         self._dead_letters = Counter("dead_letters", unread, ["table"], **made)
-        self._held = Counter("held_records", "records that were put aside for a held table", ["table"], **made)
+        self._held = Counter("held_records", "records that were set aside for a held table", ["table"], **made)
         self._unnamed = Counter("members_unknown", "changes with ENUM or SET values that are kept as numbers",
                                 ["table"], **made)  # fmt: skip
         self._lag = Gauge("lag_seconds", "age of the newest change when its batch was committed", ["table"], **made)
@@ -137,7 +137,7 @@ class Metrics:
             "last_cut_timestamp_seconds", "the commit time up to which all tables are complete", made
         )
         self._operation = _Labelled(
-            "operation_started_timestamp_seconds", "when the operation began that is under way", "operation", made,
+            "operation_started_timestamp_seconds", "when the operation that is under way began", "operation", made,
             former=("errand_begun_timestamp_seconds", "errand"),
         )  # fmt: skip
         self._operation_done = _WhenKnown("last_operation_timestamp_seconds", "when the newest operation ended", made,
@@ -146,12 +146,11 @@ class Metrics:
                                       former=("records_behind", "topic"))  # fmt: skip
         self._lag_bytes = _Labelled("consumer_lag_bytes", "bytes of files that no batch has taken yet", "topic", made)
         self._oldest = _Labelled(
-            "oldest_lag_timestamp_seconds", "when the oldest record came that no batch has taken, if that is long ago",
+            "oldest_lag_timestamp_seconds",
+            "when the oldest record came that no batch has taken; absent unless that is long ago",
             "topic", made, former=("oldest_behind_timestamp_seconds", "topic"),
         )  # fmt: skip
-        self._reachable = _WhenKnown(
-            "kafka_reachable", "1 where Kafka has answered when it was last asked, else 0", made
-        )
+        self._reachable = _WhenKnown("kafka_reachable", "1 if Kafka answered when it was last asked, else 0", made)
         self._answered = _WhenKnown("last_kafka_answer_timestamp_seconds", "when Kafka last answered", made)
 
     def step(self, name: str, seconds: float) -> None:

@@ -31,7 +31,7 @@ def trouble(text: str, now: float, patience: float = PATIENCE) -> str:
         for sample in family.samples:
             values.setdefault(sample.name.removeprefix(f"{PREFIX}_"), []).append(sample.value)
     if "dead_letters_total" not in values:
-        return "the warehouse is not open: the run starts, or is refused (its log says why)"
+        return "the warehouse is not open: the run is starting, or was refused (its log says why)"
     if "operation_started_timestamp_seconds" in values:
         return ""
     silent = now - max(values.get("last_kafka_answer_timestamp_seconds", (now,)))

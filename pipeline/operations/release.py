@@ -172,13 +172,13 @@ def _check_name(context: PipelineContext, source: TableName, renamed: TablePair 
 
 def _way_on(context: PipelineContext, source: TableName, renamed: TablePair | None) -> str:
     """What a person can do about a warehouse name that is taken."""
-    owner, apart = context.tables.owner(source, renamed), "or set warehouse.namespace apart"
+    owner, apart = context.tables.owner(source, renamed), "or choose another warehouse.namespace"
     if renamed is not None and renamed.is_displaced:
-        return "wait for the statement by which that one gives its name up in the source"
+        return "wait for the DDL event that takes the name from that table in the source"
     if owner is None:
         return f"move what is in the way, {apart}"
     if owner.wanted_name is not None:
-        return f"that one has its name to come first: {_release_of(owner.wanted_name)}"
+        return f"first let that table have its own name: {_release_of(owner.wanted_name)}"
     return f"rename or drop {'one of the two' if renamed else owner.source} in the source, {apart}"
 
 

@@ -62,8 +62,8 @@ def _avro(settings: Settings, registry: RegistryClient | None, versions: KnownVe
 def _avro_sent_by(messages: Messages) -> str:
     """Source: docs/reference/protocols/avro.md."""
     if messages.watermarks or messages.ddl:
-        return "v7.1 or newer: it sends watermarks. Updates of keys come right from v7.1.2 and v7.4 on"
-    return "the messages do not tell its version. Updates of keys come right from v6.5.5, v7.1.2 and v7.4 on"
+        return "v7.1 or newer: it sends watermarks. Updates of keys are right from v7.1.2 and v7.4 on"
+    return "the messages do not show its version. Updates of keys are right from v6.5.5, v7.1.2 and v7.4 on"
 
 
 def _simple(settings: Settings, registry: RegistryClient | None, versions: KnownVersions) -> SourceProtocol:
@@ -101,12 +101,12 @@ READERS: Mapping[str, ProtocolReader] = {
     "avro": ProtocolReader(_avro, _avro_sent_by, lambda _frame, _tables, _encoding: None),
     "simple": ProtocolReader(
         _simple,
-        lambda _: "v8.0 or newer: the Simple protocol began there",  # TiDB 8.0 release notes
+        lambda _: "v8.0 or newer: v8.0 is the first with the Simple protocol",  # TiDB 8.0 release notes
         lambda frame, _tables, encoding: None if encoding == "avro" else images.of_simple(frame),
     ),
     "open-protocol": ProtocolReader(
         _open,
-        lambda _: "any version: updates of keys are read whole as well as split",
+        lambda _: "any version: a run reads updates of keys whole or split",
         lambda frame, tables, _encoding: images.of_open(frame, tables),
     ),
     "canal-json": ProtocolReader(

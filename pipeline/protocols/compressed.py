@@ -22,8 +22,8 @@ MOST_BYTES: Final = 1 << 28
 SENTENCES: Final = {
     MESSAGE_COMPRESSED: "the message is compressed inside (large-message-handle-compression) and damaged, so that it "
     "cannot be unpacked",
-    MESSAGE_TOO_LARGE: f"the message is compressed inside, and would have more than {MOST_BYTES >> 20} MiB, or it is "
-    "damaged",
+    MESSAGE_TOO_LARGE: f"the message is compressed inside, and unpacked it would have more than {MOST_BYTES >> 20} "
+    "MiB, or it is damaged",
 }
 
 LZ4: Final = "lz4"

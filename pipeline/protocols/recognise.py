@@ -46,7 +46,7 @@ class Likeness(NamedTuple):
 def recognise(key: bytes | None, value: bytes | None) -> Likeness:
     """What the bytes of a record look like."""
     if not key and not value:
-        return Likeness("", "", "neither key nor value: in Avro a delete that names no row, else not from TiCDC")
+        return Likeness("", "", "neither key nor value: with Avro a delete that names no row, otherwise not from TiCDC")
     if key and key.startswith(_OPEN_VERSION):
         codec = codec_of(value[_LENGTH_BYTES:]) if value else ""
         compressed = f"; {_by_ticdc(codec)}" if codec else ""

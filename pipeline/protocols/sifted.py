@@ -44,10 +44,10 @@ def without_impossible_progress(messages: Messages) -> Messages:
     if not (far or ddl):
         return messages
     warnings = [
-        f"{partition.stream}/{partition.number}: watermark {ts}, of the far future, is passed over"
+        f"{partition.stream}/{partition.number}: a run ignores watermark {ts}, which is in the far future"
         for partition, ts in far.items()
     ]
-    why = "commit ts {} is of the far future: {}"
+    why = "commit ts {} is in the far future: {}"
     refused = [Undecodable(AHEAD, why.format(d.commit_ts, d.sql), stands_at(d.at.items()), len(d.at)) for d in ddl]
     return replace(
         messages,

@@ -192,7 +192,7 @@ def _analyse_condition(empty: DataFrame, check: Check) -> None:
         raise NotCompiled(check, "row_condition: its outcome differs from one evaluation to the next")
     expressions = cast("Any", SparkSession.active())._jvm.org.apache.spark.sql.catalyst.expressions
     if expressions.SubqueryExpression.hasSubquery(plan.condition()):
-        raise NotCompiled(check, "row_condition: a subquery would be a job of its own for every batch")
+        raise NotCompiled(check, "row_condition: it has a subquery, which would need a job of its own for every batch")
 
 
 def _conditions(empty: DataFrame, checks: Sequence[Check], expectations: Sequence[Any]) -> list[tuple[Column, Any]]:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 CHECK_FAILED = "CHECK_FAILED"
 TOO_MANY = "QUARANTINE_LIMIT"
 OF_WHOLE_TABLES = (
-    "the rows are in already: `ticdc-warehouse report` shows the checks; mend the data at its source, or the suite "
-    "(severity warn only records)"
+    "the rows are in the table already. `ticdc-warehouse report` shows the checks. Fix the data at its source, or fix "
+    "the suite (severity warn only records)"
 )
 """The next step where a table breaks a check as it stands."""
 
@@ -42,8 +42,8 @@ class Forbidden:
         return QualityStop(
             CHECK_FAILED,
             f"{table}: {self._what}; nothing of this batch is in the table",
-            "the next run takes the same records again: give the check another severity (hold makes this table wait, "
-            "quarantine sets such rows aside), or mend it",
+            "the next run reads the same records again. Fix the check, or give it another severity (hold makes this "
+            "table wait, quarantine sets such rows aside)",
         )
 
     def error_of_whole(self, table: TableName) -> QualityStop:

@@ -83,7 +83,7 @@ def misfits(check: Check, types: Mapping[str, str]) -> Iterator[tuple[tuple[str,
     if check.expectation in _NUMERIC:
         for name, kind in kinds.items():
             if family(kind) is not Family.NUMBER:
-                yield (), f"`{name}` is {kind}, and this needs numbers"
+                yield (), f"`{name}` is {kind}, but this check needs numbers"
     first, *others = kinds or ("",)
     if check.expectation in _ALIKE:
         for name in others:

@@ -46,7 +46,7 @@ WHOLE_TABLE = frozenset(
 """A batch of changes may have a row many times, has as many as it happens to have, and may refer to rows that come into
 another table a moment later."""
 
-_NO_SPARK = "Great Expectations has it for other engines than Spark only"
+_NO_SPARK = "Great Expectations has it only for other engines than Spark"
 _NO_ORDER = "rows of a table, and of a batch, have no order"
 UNSUPPORTED: Mapping[str, str] = {
     "expect_column_values_to_be_dateutil_parseable": _NO_SPARK,

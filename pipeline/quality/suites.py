@@ -118,17 +118,19 @@ class _Strict(BaseModel):
 class CheckForm(_Strict):
     """One check as it is written, but for the key that names its expectation."""
 
-    name: str = Field(default="", description="what reports call it; made of the expectation and its columns if empty")
+    name: str = Field(
+        default="", description="the check's name in reports; if empty, made of the expectation and its columns"
+    )
     severity: Annotated[Severity, Field(strict=False)] = Field(
         default=Severity.WARN,
         description="warn records; quarantine sets the row aside; hold makes the table wait; fail ends the stream",
     )
     because: str = Field(default="", description="why this is expected: shown where it is violated")
-    owner: str = Field(default="", description="whom to ask; else the suite's")
+    owner: str = Field(default="", description="whom to ask; if empty, the suite's owner")
     mostly: float = Field(
         default=1.0, gt=0, le=1, strict=False, description="the least share of rows that must meet it"
     )
-    row_condition: str = Field(default="", description="SQL on the table's columns: which rows it is about")
+    row_condition: str = Field(default="", description="SQL on the table's columns that selects the rows to check")
 
 
 class SuiteForm(_Strict):
@@ -136,7 +138,7 @@ class SuiteForm(_Strict):
 
     table: Texts = Field(min_length=1, description="`schema.table` at the source, or patterns with `*` and `?`")
     owner: str = Field(default="", description="whom to ask about these checks")
-    private: Texts = Field(default=(), description="columns of which no value is kept as a sample")
+    private: Texts = Field(default=(), description="columns whose values are never kept as a sample")
     checks: list[dict[Any, Any]] = Field(default=[], description="what is expected")
 
 
@@ -327,7 +329,7 @@ def _check(number: int, item: Mapping[Any, Any], written: Document, faults: list
     named = [key for key in item if str(key).startswith(_PREFIXES)]
     if len(named) != 1:
         what = "no expectation" if not named else "more than one expectation"
-        faults.append(f"{place}: {what}; a check has one key as `{PREFIX}column_values_to_not_be_null`")
+        faults.append(f"{place}: {what}; a check has exactly one key such as `{PREFIX}column_values_to_not_be_null`")
         return None
     (expectation,) = named
     arguments = item[expectation] or {}
@@ -336,8 +338,7 @@ def _check(number: int, item: Mapping[Any, Any], written: Document, faults: list
         return None
     beside = [key for key in arguments if key in CheckForm.model_fields]
     faults += [
-        f"{written.place((*path, expectation, key))}: `{key}` stands beside `{expectation}`, not in it"
-        for key in beside
+        f"{written.place((*path, expectation, key))}: write `{key}` beside `{expectation}`, not in it" for key in beside
     ]
     rest = {key: value for key, value in item.items() if key != expectation}
     form = _valid(CheckForm, rest, path, written, faults) or CheckForm(name=str(rest.get("name") or f"check {number}"))

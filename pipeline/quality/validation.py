@@ -143,7 +143,7 @@ class _Validation:
             for keys, pattern in _patterns(check):
                 jvm: Any = spark().sparkContext._jvm if spark else None  # noqa: SLF001 - there is no other way to it
                 if jvm and (why := regexes.refused(jvm, pattern)):
-                    sentence = f"Java does not take the regular expression: {printable(why)}"
+                    sentence = f"Java refuses the regular expression: {printable(why)}"
                     self.error(check, keys, "REGEX_INVALID", sentence)
                 elif not self.allow_slow_regex and (why := regexes.unbounded(pattern)):
                     self.error(check, keys, "REGEX_UNBOUNDED", f"the regular expression has {why}", _UNBOUNDED_HINT)
@@ -171,7 +171,7 @@ class _Validation:
             for number, pattern in enumerate(suite.tables):
                 if not any(matches(pattern, table) for table in tables):
                     near = "" if _WILD.search(pattern) else did_you_mean(pattern, map(str, tables))
-                    sentence = f"no table of the warehouse is `{printable(pattern)}`{near}"
+                    sentence = f"the warehouse has no table that matches `{printable(pattern)}`{near}"
                     place = suite.at("table", str(number))
                     self.findings.append(SuiteFinding(place, "TABLE_UNKNOWN", sentence, is_error=False))
             columns = {confusable(name) for table in tables if suite.is_about(table) for name in tables[table]}
@@ -231,9 +231,9 @@ class _Validation:
                 return
 
 
-_UNBOUNDED_HINT = "`++` and `(?>…)` give nothing back; or set quality.allow_slow_regex"
-_STRAINED_HINT = "`[ab]*` for `(a|b)*`, and `*+` for `*`, ask for less"
-_SLOW_HINT = "begin it with `^`, or make its parts unlike each other"
+_UNBOUNDED_HINT = "use `++` or `(?>…)`, which do not backtrack; or set quality.allow_slow_regex"
+_STRAINED_HINT = "write `[ab]*` for `(a|b)*`, and `*+` for `*`: they need less"
+_SLOW_HINT = "begin it with `^`, or make its parts match different texts"
 _Fault = tuple[tuple[str, ...], str, str, str]
 
 
@@ -244,7 +244,7 @@ def _arguments(check: Check) -> Iterator[_Fault]:
     for key, value in check.arguments.items():
         if key in schema.OF_GX_ITSELF:
             hint = (
-                "`because` and `owner` stand beside the expectation" if key in {"notes", "description", "meta"} else ""
+                "write `because` and `owner` beside the expectation" if key in {"notes", "description", "meta"} else ""
             )
             yield (name, key), "ARGUMENT_IDLE", f"`{key}` does nothing here", hint
         elif key not in accepted:
@@ -252,7 +252,7 @@ def _arguments(check: Check) -> Iterator[_Fault]:
             sentence = f"`{name}` has no argument `{printable(key)}`{did_you_mean(key, accepted)}"
             yield (name, key), "ARGUMENT_UNKNOWN", sentence, ""
         elif isinstance(value, dict) and "$PARAMETER" in value:
-            yield (name, key), "ARGUMENT_IDLE", f"`{key}`: parameters are given by nobody here", "write the value"
+            yield (name, key), "ARGUMENT_IDLE", f"`{key}`: there are no parameters here", "write the value"
     if not unknown:
         yield from _refused(check, accepted)
     yield from _limits(check)
@@ -267,7 +267,7 @@ def _limits(check: Check) -> Iterator[_Fault]:
             yield (check.expectation, f"strict_{side}"), "ARGUMENT_IDLE", sentence, ""
     low, high = given.get("min_value"), given.get("max_value")
     if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
-        sentence = f"nothing is at least {low} and at most {high}"
+        sentence = f"no value is at least {low} and at most {high}"
         yield (check.expectation, "min_value"), "ARGUMENT_INVALID", sentence, ""
 
 
@@ -278,9 +278,9 @@ def _members(check: Check) -> Iterator[_Fault]:
     if not members:
         yield (check.expectation, "value_set"), "ARGUMENT_IDLE", "`value_set` is empty", ""
     elif None in members:
-        sentence = "with NULL among its values the check is met by every value, as Great Expectations judges it"
+        sentence = "Great Expectations lets every value pass if NULL is in `value_set`"
         keys = (check.expectation, "value_set", str(members.index(None)))
-        yield keys, "ARGUMENT_IDLE", sentence, "NULLs are ignored in any case"
+        yield keys, "ARGUMENT_IDLE", sentence, "leave NULL out: NULLs are ignored in any case"
 
 
 def _refused(check: Check, accepted: Iterable[str]) -> Iterator[_Fault]:
@@ -308,7 +308,7 @@ def _consequences(check: Check) -> Iterator[_Fault]:
     if not check.severity.policy.sets_row_aside:
         return
     if name not in COMPILED:
-        sentence = f"`severity: quarantine` names no row: `{name}` is judged on many rows together"
+        sentence = f"`severity: quarantine` finds no row to set aside: `{name}` judges many rows together"
         yield ("severity",), "QUARANTINE_WITHOUT_ROWS", sentence, "`hold` makes the table wait, `warn` records"
     elif check.mostly < 1:
         sentence = "`mostly` lets some rows break the check, and `severity: quarantine` sets each of them aside"

@@ -103,13 +103,13 @@ def _set_aside(r: Report) -> Iterator[str]:
     q = r.quarantine
     yield from _heading("Set aside")
     yield escaped(
-        f"{count(q.quarantined, 'change')} in quarantine ({q.fenced:,} of them only wait behind another), "
-        f"{count(q.dead_letters, 'dead letter')}, {count(q.settled, 'other')} settled since."
+        f"{count(q.quarantined, 'change')} in quarantine ({q.fenced:,} of them only wait for an older change of their "
+        f"key), {count(q.dead_letters, 'dead letter')}, {count(q.settled, 'other')} settled since."
     )
     yield from _groups(q.by_rule, "rule")
     yield from _groups(q.by_code, "code")
     if q.keys.items:
-        yield from ("", "Keys that wait:", "")
+        yield from ("", "Fenced keys:", "")
         keys = [(k.table, k.key, f"{k.changes:,}", k.rules, since(k.since)) for k in q.keys.items]
         yield from _table(("table", "key", "changes", "rules", "since"), keys)
         yield from _rest(q.keys, "key")

@@ -143,13 +143,13 @@ def _finding(
 def _seen(check: JudgedCheck) -> str:
     newest = check.newest
     if check.sample.observed:
-        return f"In batch {newest.batch} it saw {check.sample.observed}."
+        return f"In batch {newest.batch} the check saw {check.sample.observed}."
     return f"In batch {newest.batch}: {newest.unexpected:,} of {count(newest.evaluated, 'row')}."
 
 
 def _of_fenced(group: SetAsideGroup) -> ReportFinding:
     """Give a finding for changes that waited for an earlier one which is no longer in quarantine."""
-    title = f"{count(group.rows, 'change')} of {group.table or NO_TABLE} waited behind a quarantined one"
+    title = f"{count(group.rows, 'change')} of {group.table or NO_TABLE} waited for an older, quarantined change"
     return _of_group(group, title, (group.command,))
 
 
@@ -181,7 +181,7 @@ class _Facts:
     findings: list[ReportFinding]
 
     def nothing(self) -> tuple[str, str]:
-        return "Nothing has run yet.", f"There is no batch to speak of. The first run makes one: {commands.run()}"
+        return "Nothing has run yet.", f"There is no batch yet. The first run makes one: {commands.run()}"
 
     def right(self) -> tuple[str, str]:
         checks = [check for check in self.judged.checks.values() if not check.retired]
@@ -193,7 +193,7 @@ class _Facts:
         past = sum(bool(check.bad) for check in checks)
         before = f" {count(past, 'check')} found something earlier; that is over." if past else ""
         tables = count(len({check.table for check in checks}), "table")
-        passed = f"{_all(len(checks))} of {tables}: passed. No row is set aside, no table waits."
+        passed = f"{_all(len(checks))} of {tables} passed. No row is set aside, no table waits."
         return "All is right.", f"{passed}{before} {fresh}"
 
     def warned(self) -> tuple[str, str]:
@@ -206,7 +206,7 @@ class _Facts:
         fenced, rows = self.set_aside.counts["fenced"], self.set_aside.rows
         kinds = (
             (self.set_aside.counts["quarantined"] - fenced, "quarantined"),
-            (fenced, "waiting behind these"),
+            (fenced, "waiting for these"),
             (self.set_aside.counts["dead_letters"], "unreadable"),
         )
         numbers = ", ".join(f"{number:,} {kind}" for number, kind in kinds if number)
@@ -226,7 +226,7 @@ class _Facts:
     def stopped(self) -> tuple[str, str]:
         worst = self.findings[0]
         why = f": {worst.table} breaks {named(worst.rule)}" if worst.rule else ""
-        before = f"The tables show what batch {self.window.committed} left; n" if self.window.committed >= 0 else "N"
+        before = f"The tables are as batch {self.window.committed} left them; n" if self.window.committed >= 0 else "N"
         return f"The pipeline has stopped{why}.", self._since([worst], f"{before}othing newer is in the warehouse.")
 
     def _of_standing(self, standing: PipelineState) -> list[ReportFinding]:

@@ -38,7 +38,7 @@ def main() -> int:
         _driver(fresh)
         fresh.rename(place)  # whole: a JVM that reads half of one dies
     except (OSError, subprocess.SubprocessError) as error:
-        sys.stderr.write(f"they could not be archived, and commands start more slowly: {error}\n")
+        sys.stderr.write(f"the classes could not be archived, so commands start more slowly: {error}\n")
     finally:
         fresh.unlink(missing_ok=True)
     for old in place.parent.glob("ticdc-warehouse-*.jsa"):

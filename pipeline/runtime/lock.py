@@ -59,8 +59,8 @@ def _writing(folder: Path) -> Iterator[None]:
         what = error.filename or folder.absolute()
         raise EnvironmentFault(
             "FOLDER_UNWRITABLE",
-            f"{what} cannot be made or written by user {os.geteuid()}: {error.strerror or error}",
-            "let this process's user write there, all files in it too, or name another folder",
+            f"user {os.geteuid()} cannot create or write {what}: {error.strerror or error}",
+            "let this user write there, including all files in it, or name another folder",
         ) from error
 
 
@@ -126,7 +126,7 @@ class JvmLock:
                 raise Refused(
                     LOCKED,
                     "the JVM of a writer that was killed still works on this warehouse",
-                    "end it: `pgrep -af org.apache.spark` names it",
+                    "find it with `pgrep -af org.apache.spark`, and end it",
                 )
             time.sleep(0.1)
         return self

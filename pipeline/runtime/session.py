@@ -294,17 +294,18 @@ def spark_ended(error: Exception) -> EnvironmentFault | None:
         return EnvironmentFault(
             SPARK_ENDED,
             "Spark ran out of memory; what was committed stays, and the next run takes the rest",
-            "give it more than now (spark.conf: {spark.driver.memory: 4g}; 2g unless set), or smaller batches by "
-            "source.max_offsets_per_trigger; what only looks has 1g, and more by spark-submit",
+            "give Spark more memory than now (spark.conf: {spark.driver.memory: 4g}; 2g unless set), or make batches "
+            "smaller with source.max_offsets_per_trigger; a command that only looks has 1g, and gets more by "
+            "spark-submit",
         )
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
     return EnvironmentFault(
         SPARK_ENDED,
         f"Spark's process {how}; what was committed stays, and the next run takes the rest",
-        "where nobody did that, the machine's log may say why: it kills what takes too much memory "
-        "(spark.driver.memory, and about 1 GB beside it)"
+        "if you did not kill it, the machine's log may say why: a machine kills processes that take too much memory "
+        "(spark.driver.memory, and about 1 GB more)"
         if code < 0
-        else "what it wrote to stderr before this says why",
+        else "its output on stderr before this says why",
     )
 
 

@@ -48,7 +48,8 @@ def operation(context: PipelineContext, maintainer: Maintainer, what: str, names
         TAG: lambda: tagged(context.tables, names),
     }
     if what not in done:
-        raise Refused("REQUEST_UNKNOWN", f"this run does not know how to {what}", "both must be of the same version")
+        hint = "use the same version for the command and the run"
+        raise Refused("REQUEST_UNKNOWN", f"this run does not know how to {what}", hint)
     return done[what]()
 
 
@@ -104,7 +105,8 @@ def with_current(tables: Tables, source: TableName) -> TablePair:
         raise Refused(
             NO_CURRENT_TABLE,
             f"{source} has no current table to build",
-            "ticdc-warehouse tables list shows what there is; `warehouse.current` makes current tables",
+            "ticdc-warehouse tables list shows what there is; with `warehouse.current: true` a run makes current "
+            "tables",
         )
     return table
 

@@ -30,8 +30,8 @@ _POLL_SECONDS = 0.2
 _ANSWER = ".answer.json"
 _OLD_SECONDS = 3600
 _UNEXPECTED = "UNEXPECTED"
-_ENDED = "the run that was asked has ended with it; its log has more"
-_GOES_ON = "the run that was asked goes on; its log has more"
+_ENDED = "the run that was asked to do this ended with the error; its log has more"
+_GOES_ON = "the run that was asked to do this goes on; its log has more"
 _NAMESPACE = Path("/proc/self/ns/pid")
 """The space in which numbers of processes mean the same, by its own number; only Linux tells."""
 TAKERS = frozenset({"run"})

@@ -341,7 +341,7 @@ def _refuse_lost(catalog: Catalog, settings: Settings) -> None:
     names = ", ".join(listed[:_LISTED]) + (" …" if len(lost) > _LISTED else "")
     raise Refused(
         CATALOG_LOST,
-        f"{len(lost)} tables lie in {settings.warehouse.data} that the catalog does not know: {names}",
+        f"the catalog does not know {len(lost)} tables that lie in {settings.warehouse.data}: {names}",
         "to bring them back into the catalog: ticdc-warehouse tables restore",
     )
 

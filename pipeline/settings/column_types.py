@@ -65,9 +65,9 @@ def _members(text: str) -> tuple[str, ...]:
     while more:
         match = _MEMBER.match(text, position)
         if not match:
-            raise ValueError("the members of an enum are quoted and separated by commas: enum('a','b')")
+            raise ValueError("the members of an enum in quotes, separated by commas: enum('a','b')")
         members.append(match[1].replace("''", "'"))
         position, more = match.end(), match[2] == ","
     if position != len(text) or len(set(members)) != len(members):
-        raise ValueError("each member of an enum stands once, quoted: enum('a','b')")
+        raise ValueError("each member of an enum only once, in quotes: enum('a','b')")
     return tuple(members)

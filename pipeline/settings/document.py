@@ -146,7 +146,7 @@ class _Reader:
             key = str(key_node.value)
             inner = (*path, key)
             if key in tree:
-                self._fault(key_node, inner, f"stands here twice, first at {self.document.places[inner]}")
+                self._fault(key_node, inner, f"is here twice, first at {self.document.places[inner]}")
                 continue
             self.document.places[inner] = self._at(key_node)
             tree[key] = self.value(value_node, inner)

@@ -37,8 +37,8 @@ _EXPECTED = {
 }
 LONGEST_ECHO = 60
 _LEAVES_OUT = re.compile(r"(?:excluded?|ignored?|skip|drop|omit|without)_(columns?|tables?|topics?|schemas?)")
-"""Wishes that no setting grants. The nearest known word would be the opposite: `exclude_columns` is not `columns`."""
-_OUT_BY_FILTER = "every table of the topics is taken: leave tables out by the changefeed's filter rules"
+"""Wishes to leave something out. The nearest known word would be the opposite: `exclude_columns` is not `columns`."""
+_OUT_BY_FILTER = "leave tables out with source.tables, or with the changefeed's filter rules"
 _OUT_BY_SELECTOR = (
     "every column that is sent is taken: leave columns out by the changefeed's column-selectors, or by a view"
 )
@@ -77,7 +77,7 @@ def _sentence(detail: ErrorDetails, path: Path, tree: Any, model: type[BaseModel
     if kind == "literal_error":
         return _none_of(str(detail["ctx"]["expected"]), path, tree, model)
     expected = _EXPECTED.get(kind) or "expected " + detail["msg"].removeprefix("Input should be ")
-    return expected + ("" if _value(path, tree) is not None else ", not nothing")
+    return expected + ("" if _value(path, tree) is not None else ", but there is no value")
 
 
 def _unknown(path: Path, model: type[BaseModel]) -> str:

@@ -58,8 +58,8 @@ def _line(text: str) -> str:
 
 
 _NO_URL = {
-    "path": "a store's URL has its place in warehouse.catalog.warehouse",
-    "checkpoint": "the checkpoint is a cache, which the tables can do without, and needs no store",
+    "path": "set a store's URL in warehouse.catalog.warehouse",
+    "checkpoint": "the checkpoint is a cache that the tables do not need, so it needs no store",
 }
 """Why a setting takes no URL, by its last key."""
 
@@ -78,7 +78,9 @@ def local_path(value: object, folder: Path, key: str = "") -> Path:
         os.fsencode(text)
         return Path(os.path.abspath(folder / Path(text).expanduser()))  # noqa: PTH100 - resolve() follows links
     except (RuntimeError, ValueError):
-        raise refuse("expected a path that this machine can spell, with a home folder that exists") from None
+        raise refuse(
+            "expected a path that is valid on this machine; if it begins with a home folder, that must exist"
+        ) from None
 
 
 def _path(value: object, info: ValidationInfo) -> Path:
@@ -175,7 +177,7 @@ def _namespace(text: str) -> str:
     )
     sample = text.replace("{schema}", "s")
     if not fields_are_plain or not _NAMESPACE.fullmatch(sample):
-        raise refuse("expected a name of letters, digits, _ and . in which {schema} may stand, and no other {field}")
+        raise refuse("expected a name of letters, digits, _ and .; it may contain {schema}, but no other {field}")
     if sample.split(".")[0].lower() == "_pipeline":
         raise refuse("`_pipeline` holds this product's own tables; choose another name")
     return text

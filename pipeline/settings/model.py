@@ -34,12 +34,12 @@ class Settings(Section):
     source: SourceSection = Field(description="where the changes come from")
     registry: RegistrySettings = Field(default=RegistrySettings(), description="the schema registry; required for avro")
     changefeed: ChangefeedSettings = Field(
-        default=ChangefeedSettings(), description="what TiCDC was told, spelled as in its sink URI"
+        default=ChangefeedSettings(), description="the changefeed's own settings, spelled as in its sink URI"
     )
     warehouse: Warehouse = Field(description="the Iceberg tables")
     quality: Quality = Field(default=Quality(), description="the checks on every micro-batch")
     hold: HoldSettings = Field(default=HoldSettings(), description="the records of held tables")
-    checkpoint: LocalPath = Field(description="Spark's checkpoint folder; a cache, the tables are the truth")
+    checkpoint: LocalPath = Field(description="Spark's checkpoint folder; it is only a cache: the tables are the truth")
     trigger: Duration = Field(
         default="10 seconds", description="time between micro-batches; `run --available-now` ignores it"
     )

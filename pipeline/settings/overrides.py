@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-_AMBIGUOUS = "`_` may stand for `-`, `.` or `_` here: write the key in the file without a value, or give the whole map"
+_AMBIGUOUS = "`_` can mean `-`, `.` or `_` here: write the key without a value in the file, or set the whole map"
 
 
 def override(document: Document, environ: Mapping[str, str], model: type[BaseModel]) -> None:
@@ -47,7 +47,7 @@ def _match(words: tuple[str, ...], tree: Tree, model: type[BaseModel]) -> Path |
     if key is None and model.model_config.get("extra") == "allow":
         return _free_key(words, tree, None)
     if key is None:
-        return f"no setting is called so{did_you_mean(words[0], keys)}"
+        return f"there is no such setting{did_you_mean(words[0], keys)}"
     if len(words) == 1:
         return (key,)
     info = fields(model)[key]

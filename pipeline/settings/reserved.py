@@ -28,7 +28,7 @@ _TAKEN_OPTIONS = {
     "startingoffsets": "use source.starting_offsets",
     "maxoffsetspertrigger": "use source.max_offsets_per_trigger",
     "endingoffsets": "a stream has no end",
-    "failondataloss": "lost records are refused at the start, always",
+    "failondataloss": "a run always refuses to start if records are lost",
     "includeheaders": "no protocol reads headers",
     "kafka.key.deserializer": "keys and values are read as bytes",
     "kafka.value.deserializer": "keys and values are read as bytes",
@@ -48,11 +48,11 @@ STORE_OPTIONS = (
 """How to reach a bucket, as PyIceberg and `warehouse.catalog` call it."""
 _TAKEN_CONF = {
     "spark.master": "use the key `master` of `spark`",
-    "spark.jars.packages": "the jars are pinned; an own repository is given by TICDC_WAREHOUSE_IVY_SETTINGS",
+    "spark.jars.packages": "the jars are pinned; name your own repository in TICDC_WAREHOUSE_IVY_SETTINGS",
 }
 _TAKEN_PROPERTIES = {
     "catalog-impl": "use warehouse.catalog.type",
-    "cache-enabled": "always false: with it the threads of a batch read old snapshots",
+    "cache-enabled": "it is always false: with a cache the threads of a batch would read old snapshots",
 }
 # TiCDC "Replicate Data to Kafka": keys of the sink URI that leave no mark in the messages, by topic.
 _SINK_ONLY = (
@@ -67,8 +67,8 @@ _SINK_ONLY = (
 _SINK_TIMES = ("dial-timeout", "write-timeout", "read-timeout")
 _SINK_ACCESS = ("sasl-", "enable-tls", "insecure-skip-verify")
 _SINK_FILES = ("ca", "cert", "key")
-_UNCHECKED = "a key of TiCDC's sink URI that leaves no mark in the messages, so nothing could check it: remove it"
-_ACCESS = "how TiCDC reaches Kafka; this reader's own access is in source.options (`kafka.sasl.…`, `kafka.ssl.…`)"
+_UNCHECKED = "remove it: this key of TiCDC's sink URI does not show in the messages, so a run cannot check it"
+_ACCESS = "this is how TiCDC reaches Kafka; set a run's own access in source.options (`kafka.sasl.…`, `kafka.ssl.…`)"
 
 
 def refused_options(keys: Iterable[str]) -> Iterator[tuple[str, str]]:

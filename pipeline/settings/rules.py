@@ -111,7 +111,7 @@ def _topic_names(written: Written) -> Iterator[SettingFault]:
     names: set[str] = set()
     for number, name in enumerate(listed if isinstance(listed, list | tuple) else ()):
         if isinstance(name, str) and name in names:
-            yield SettingFault(("source", "topics", str(number)), "stands in the list twice")
+            yield SettingFault(("source", "topics", str(number)), "is in the list twice")
         names |= {name} if isinstance(name, str) else set()
     for topic in offsets if names and isinstance(offsets, Mapping) else ():
         if topic not in names:
@@ -125,7 +125,7 @@ def _claim_check(written: Written) -> Iterator[SettingFault]:
     if given.get("path") and facts is not None and not facts.has_large_rows:
         yield SettingFault(("source", "claim_check"), f"TiCDC writes no such objects with `protocol: {protocol}`")
     if (given.get("written_as") or given.get("options")) and not given.get("path"):
-        yield SettingFault(("source", "claim_check", "path"), "required beside the other keys of claim_check")
+        yield SettingFault(("source", "claim_check", "path"), "required if another key of claim_check is set")
     yield from _refused(("source", "claim_check", "options"), refused_store_options(given.get("options") or {}))
 
 
@@ -138,7 +138,7 @@ def _upstream(written: Written) -> Iterator[SettingFault]:
         yield SettingFault(("source", "upstream"), f"`protocol: {protocol}` has no messages with the key alone")
     for key in ("host", "user"):
         if is_given and not given.get(key):
-            yield SettingFault(("source", "upstream", key), "required beside the other keys of upstream")
+            yield SettingFault(("source", "upstream", key), "required if another key of upstream is set")
 
 
 def _tables(written: Written) -> Iterator[SettingFault]:
@@ -163,7 +163,7 @@ def _registry(written: Written) -> Iterator[SettingFault]:
         variable = variable_of(("registry", absent))
         yield SettingFault(("registry", given), f"needs registry.{absent} too, in the file or as {variable}")
     if "username" in registry and "@" in str(registry.get("url", "")).partition("//")[2].split("/")[0]:
-        yield SettingFault(("registry", "username"), "registry.url names a user already; give one of them")
+        yield SettingFault(("registry", "username"), "registry.url names a user already; keep one of them")
     if "key_file" in registry and "cert_file" not in registry:
         yield SettingFault(("registry", "key_file"), "needs registry.cert_file too")
 
@@ -173,10 +173,12 @@ def _changefeed(written: Written) -> Iterator[SettingFault]:
     optional = [name for name, facts in PROTOCOLS.items() if facts.old_values_optional]
     if "enable-old-value" in changefeed and facts_of(protocol) is not None and protocol not in optional:
         which = " or ".join(f"`protocol: {name}`" for name in optional)
-        yield SettingFault(("changefeed", "enable-old-value"), f"only {which} can be without old values")
+        yield SettingFault(
+            ("changefeed", "enable-old-value"), f"only a changefeed with {which} can leave out old values"
+        )
     stated = changefeed.get("protocol")
     if facts_of(stated) is not None and facts_of(protocol) is not None and stated != protocol:
-        yield SettingFault(("changefeed", "protocol"), f"`{stated}`, but source.protocol is `{protocol}`")
+        yield SettingFault(("changefeed", "protocol"), f"is `{stated}`, but source.protocol is `{protocol}`")
     if _true(changefeed.get("avro-enable-watermark")) and _false(changefeed.get("enable-tidb-extension")):
         yield SettingFault(
             ("changefeed", "avro-enable-watermark"),
@@ -224,7 +226,7 @@ def _folders(written: Written, folder: Path) -> Iterator[SettingFault]:
     except PydanticCustomError:
         return
     if warehouse == checkpoint:
-        yield SettingFault(("checkpoint",), "is the folder of the warehouse; give it one of its own")
+        yield SettingFault(("checkpoint",), "is the folder of the warehouse; give the checkpoint one of its own")
     elif checkpoint.is_relative_to(warehouse / DATA_FOLDER):
         yield SettingFault(
             ("checkpoint",), "lies in the warehouse's data folder, where maintenance removes unknown files"

@@ -1,7 +1,7 @@
 """The sections of the configuration file as frozen types; every key with its meaning and default.
 
-The descriptions are what `config schema` and docs/reference/configuration.md say. Names follow design.md, 4.1; the keys of
-`changefeed` are spelled as in TiCDC's sink URI.
+The descriptions are what `config schema` and docs/reference/configuration.md say. Names follow design.md, 4.1; the keys
+of `changefeed` are spelled as in TiCDC's sink URI.
 """
 
 import re
@@ -56,13 +56,13 @@ class ClaimCheckSettings(Section):
 
     path: StoragePath | None = Field(
         default=None,
-        description="where the messages lie that were too large for Kafka: `claim-check-storage-uri` of the sink URI "
+        description="the place of messages that were too large for Kafka: `claim-check-storage-uri` of the sink URI "
         "without its query; a bucket (`s3://bucket/prefix`), or a folder that each executor sees",
     )
     written_as: StoragePath | None = Field(
         default=None,
-        description="the path as TiCDC knows it, where this reader finds the objects under another one: they were "
-        "moved, or a folder is mounted elsewhere",
+        description="the path as TiCDC knows it, if a run finds the objects under another path, because they were "
+        "moved or a folder is mounted elsewhere",
     )
     options: Annotated[Mapping[str, str], FreeMap(".")] = Field(
         default={}, description="how to reach a bucket, as in `warehouse.catalog` (`s3.endpoint`)"
@@ -74,20 +74,20 @@ class UpstreamSettings(Section):
 
     host: Line | None = Field(
         default=None,
-        description="the changefeed's own TiDB, from which rows are read as they were at their commit ts, where a "
-        "message has the key alone; each executor asks it",
+        description="the changefeed's own TiDB: if a message has only the key, an executor reads the row from there, "
+        "as it was at its commit ts; each executor connects to it",
     )
-    port: int = Field(default=4000, ge=1, le=65535, description="of TiDB's MySQL protocol")
+    port: int = Field(default=4000, ge=1, le=65535, description="the port of TiDB's MySQL protocol")
     user: Line | None = Field(
         default=None, description="a user who may SELECT from the changefeed's tables, and nothing else"
     )
     password: SecretStr | None = Field(
-        default=None, description="best given as TICDC_WAREHOUSE__SOURCE__UPSTREAM__PASSWORD"
+        default=None, description="the password, best set as TICDC_WAREHOUSE__SOURCE__UPSTREAM__PASSWORD"
     )
     ca_file: LocalPath | None = Field(
         default=None,
         description="the CA that has signed the server's certificate. With it the connection is encrypted and the "
-        "server's name is checked; without it the connection is encrypted where the server can",
+        "server's name is checked; without it the connection is encrypted only if the server can",
     )
 
 
@@ -98,12 +98,12 @@ class SourceSection(Section):
         description="`kafka`, or `storage`: the files of a changefeed whose sink is a bucket or a folder"
     )
     protocol: Literal["avro", "simple", "open-protocol", "canal-json", "csv"] = Field(
-        description="the changefeed's protocol: `csv` is read from files, `canal-json` from either kind"
+        description="the changefeed's protocol: `csv` comes in files only, `canal-json` in files or in Kafka"
     )
     path: StoragePath | None = Field(
         default=None,
-        description="with `kind: storage`: the folder of the changefeed, `s3://bucket/prefix` or one of this machine: "
-        "its sink URI without the query",
+        description="with `kind: storage`: the folder of the changefeed, which is its sink URI without the query: "
+        "`s3://bucket/prefix`, or a folder of this machine",
     )
     tables: tuple[TableRule, ...] = Field(
         default=(EVERY_TABLE,),
@@ -111,11 +111,14 @@ class SourceSection(Section):
         "that fits a table decides",
     )
     max_bytes_per_trigger: Bytes = Field(
-        default="512 MiB", description="with `kind: storage`: the most bytes of files in one micro-batch, or one file"
+        default="512 MiB",
+        description="with `kind: storage`: the most bytes of files in one micro-batch; a larger "
+        "file is a batch of its own",
     )
     full_listing: Duration = Field(
         default="1 hour",
-        description="with `kind: storage`: how often all files are listed, and not only where new ones should come",
+        description="with `kind: storage`: how often a run lists all files; in between it lists only the places where "
+        "new files should come",
     )
     encoding: Literal["json", "avro"] | None = Field(
         default=None, description="with `protocol: simple` only: `encoding-format` of the sink URI; `json` unless given"
@@ -126,28 +129,28 @@ class SourceSection(Section):
     topics: tuple[Topic, ...] = Field(default=(), description="the topics to read; this or `topic_pattern`")
     topic_pattern: TopicPattern | None = Field(
         default=None,
-        description="a regular expression of Java's that a topic's whole name matches; topics that appear later are "
-        "found, those that begin with `__` never",
+        description="a Java regular expression that the whole name of a topic must match; a run finds topics that "
+        "appear later, but never those that begin with `__`",
     )
     starting_offsets: StartingOffsets = Field(
         default="earliest",
-        description="where a pipeline without any batch begins; offsets as `{topic: {partition: offset}}`",
+        description="where the first batch of a pipeline begins; offsets as `{topic: {partition: offset}}`",
     )
     max_offsets_per_trigger: int = Field(
         default=500_000, ge=1, le=2**63 - 1, description="the most records in one micro-batch"
     )
     cleanup: Literal["keep", "delete"] = Field(
         default="keep",
-        description="with `kind: storage`: whether files are deleted that a batch has taken, that are older than "
-        "`warehouse.maintenance.keep_for`, and whose rows the tables show",
+        description="with `kind: storage`: whether a run deletes files that a batch has taken, if they are older than "
+        "`warehouse.maintenance.keep_for` and the tables show their rows",
     )
     claim_check: ClaimCheckSettings = Field(
         default=ClaimCheckSettings(),
-        description="with `kind: kafka`: where rows lie that were too large for a message",
+        description="with `kind: kafka`: the place of rows that were too large for a message",
     )
     upstream: UpstreamSettings = Field(
         default=UpstreamSettings(),
-        description="with `kind: kafka`: where rows are read of which a message has the key alone",
+        description="with `kind: kafka`: where a run reads a row if its message has only the key",
     )
     options: Annotated[Mapping[str, str], FreeMap(".")] = Field(
         default={},
@@ -190,9 +193,11 @@ class SourceSection(Section):
 class RegistrySettings(Section):
     """The schema registry (Confluent API) of an Avro changefeed."""
 
-    url: Url = Field(default="", description="required for avro; user:password@ is read too")
+    url: Url = Field(default="", description="the registry's URL, required for avro; user:password@ can be in it")
     username: Line | None = Field(default=None, description="basic authentication, with `password`")
-    password: SecretStr | None = Field(default=None, description="best given as TICDC_WAREHOUSE__REGISTRY__PASSWORD")
+    password: SecretStr | None = Field(
+        default=None, description="the password, best set as TICDC_WAREHOUSE__REGISTRY__PASSWORD"
+    )
     ca_file: LocalPath | None = Field(
         default=None, description="PEM file of the authority that signed the registry's certificate"
     )
@@ -210,21 +215,21 @@ class CsvSettings(Section):
         default=",", min_length=1, max_length=3, description="between fields; one to three characters"
     )
     quote: str = Field(default='"', max_length=1, description="around texts; empty for none")
-    null: str = Field(default=r"\N", description="what stands for NULL")
+    null: str = Field(default=r"\N", description="the text that means NULL")
     terminator: LineEnd = Field(default="\r\n", description=r'the end of a line, `"\r\n"` or `"\n"`')
     binary_encoding_method: Literal["base64", "hex"] = Field(
         default="base64", alias="binary-encoding-method", description="how binary values are written"
     )
     include_commit_ts: bool | None = Field(
-        default=None, alias="include-commit-ts", description="lines have a commit ts, without which they are refused"
+        default=None, alias="include-commit-ts", description="lines have a commit ts; a run refuses lines without one"
     )
     output_old_value: bool | None = Field(
-        default=None, alias="output-old-value", description="updates carry the row as it was"
+        default=None, alias="output-old-value", description="updates carry old values"
     )
 
 
 class ChangefeedSettings(Section):
-    """What TiCDC was told.
+    """The changefeed's own settings.
 
     `timezone`, `enable-old-value`, and the characters and the binary encoding of `csv` steer decoding; the rest is only
     compared.
@@ -252,8 +257,8 @@ class ChangefeedSettings(Section):
     enable_old_value: bool | None = Field(
         default=None,
         alias="enable-old-value",
-        description="with `protocol: open-protocol` only: false where updates do not carry the row as it was "
-        "(today `output-old-value`)",
+        description="with `protocol: open-protocol` only: false if updates do not carry old values (today "
+        "`output-old-value`)",
     )
     date_separator: Literal["none", "year", "month", "day"] | None = Field(
         default=None, alias="date-separator", description="with `kind: storage`: which date folders there are"
@@ -294,11 +299,12 @@ class Maintenance(Section):
     expire_after_commits: int = Field(default=50, ge=1, description="expire snapshots after so many commits to a table")
     keep_snapshots: int = Field(default=20, ge=1, description="the newest snapshots that always stay")
     keep_for: Duration = Field(
-        default="1 hour", description="younger snapshots stay too; longer than a replay reaches back"
+        default="1 hour", description="younger snapshots stay too; this must be longer than a replay reaches back"
     )
 
     orphans_after: LongDuration = Field(
-        default="3 days", description="`tables maintain --orphans` removes files of no snapshot when they are this old"
+        default="3 days",
+        description="`tables maintain --orphans` removes files that no snapshot names, once they are this old",
     )
 
     @property
@@ -324,13 +330,14 @@ class Warehouse(Section):
         default=CatalogSettings(), description="the Iceberg catalog: `type` and its properties"
     )
     namespace: Namespace = Field(
-        default="{schema}", description="where a source table lands; `{schema}` is the source's schema"
+        default="{schema}",
+        description="the namespace of a source table in the warehouse; `{schema}` is the source's schema",
     )
     current: bool = Field(default=True, description="keep a table with one row per key; false: changes tables only")
     columns: Columns = Field(default={}, description="column types by `schema.table.column`, such as `decimal(18,4)`")
     drop_column: Literal["keep", "drop"] = Field(
         default="keep",
-        description="what DROP COLUMN does: the column stays and new rows have NULL, or it goes",
+        description="what DROP COLUMN does: `keep` keeps the column, with NULL in new rows; `drop` removes it",
     )
     drop_table: Literal["keep", "drop"] = Field(
         default="keep", description="what DROP TABLE does to the warehouse's table"
@@ -339,8 +346,8 @@ class Warehouse(Section):
         default=4,
         ge=1,
         le=64,
-        description="tables of one batch that are worked on side by side; of a small batch, with a catalog elsewhere, "
-        "at least 16",
+        description="how many tables of one batch a run writes at the same time; for a small batch at least 16, if "
+        "the catalog is not the embedded one",
     )
     maintenance: Maintenance = Field(
         default=Maintenance(), description="compaction and snapshot expiry between batches"
@@ -387,21 +394,25 @@ class Quality(Section):
     )
     built_in: bool = Field(default=True, description="judge by the rules that follow from the source schema")
     quarantine_share: float = Field(
-        default=0.5, ge=0, le=1, description="a table is held when more of a batch than this would be quarantined"
+        default=0.5, ge=0, le=1, description="hold a table if more than this share of a batch would be quarantined"
     )
     quarantine_rows: int = Field(
-        default=100, ge=1, description="with fewer rows to quarantine in a batch that share does not count"
+        default=100,
+        ge=1,
+        description="`quarantine_share` counts only if at least this many rows of a batch would be quarantined",
     )
     fenced: Literal["apply", "hold"] = Field(
         default="apply",
-        description="later changes of a quarantined key: they apply, or they are set aside behind it",
+        description="later changes of a quarantined key: `apply` applies them, `hold` sets them aside, too",
     )
     gx_interval: Duration = Field(
         default="10 minutes",
-        description="expectations that only Great Expectations can judge run at most so often for a table",
+        description="at most once in this time, a run judges a table by the expectations that only Great Expectations "
+        "can judge",
     )
     allow_slow_regex: bool = Field(
-        default=False, description="let suites use back-references and nested quantifiers, which may never end"
+        default=False,
+        description="let suites use back-references and nested quantifiers, with which a match may never end",
     )
 
     @property
@@ -431,6 +442,11 @@ class MetricsSettings(Section):
     """What a run tells Prometheus while it lives."""
 
     port: int | None = Field(
-        default=None, ge=1, le=65535, description="`run` answers at `http://host:port/metrics`; not without a port"
+        default=None,
+        ge=1,
+        le=65535,
+        description="`run` answers at `http://host:port/metrics`; without a port it does not",
     )
-    host: Line = Field(default="127.0.0.1", description="the address to listen at; `0.0.0.0` for all of the machine")
+    host: Line = Field(
+        default="127.0.0.1", description="the address to listen at; `0.0.0.0` for all addresses of the machine"
+    )

@@ -158,7 +158,7 @@ def compared(
 
 
 def _renamed(table: WarehouseName, place: Place, to: Place) -> ColumnFault:
-    sentence = f"the column {_told(place)} of {table} is called {to[-1]}, and no DDL event has renamed it"
+    sentence = f"the column {_told(place)} of {table} is now called {to[-1]}, but no DDL event has renamed it"
     steps = [to[-1], place[-1]]
     if confusable(to[-1]) == confusable(place[-1]):  # Spark takes such a name for the one that is there
         steps.insert(1, f"{place[-1]}__")
@@ -169,19 +169,20 @@ def _renamed(table: WarehouseName, place: Place, to: Place) -> ColumnFault:
 
 
 def _gone(table: WarehouseName, place: Place, wanted: Mapping[Place, str]) -> ColumnFault:
-    sentence = f"the column {_told(place)} of {table} is gone, and no DDL event has dropped it"
+    sentence = f"the column {_told(place)} of {table} is gone, but no DDL event has dropped it"
     return ColumnFault(sentence, (_alter(table, f"ADD COLUMN {quoted(*place)} {_written(place, wanted)}"),))
 
 
 def _retyped(table: WarehouseName, place: Place, now: Field, wanted: Mapping[Place, str]) -> ColumnFault:
     kind = _written(place, wanted)
-    sentence = f"the column {_told(place)} of {table} is {now.type or 'of a type that Spark has not'} instead of {kind}"
+    has = now.type or "of a type that Spark does not have"
+    sentence = f"the column {_told(place)} of {table} is {has} instead of {kind}"
     drop = _alter(table, f"DROP COLUMN {quoted(*place)}")
     return ColumnFault(sentence, (drop, _alter(table, f"ADD COLUMN {quoted(*place)} {kind}")))
 
 
 def _required(table: WarehouseName, place: Place) -> ColumnFault:
-    sentence = f"the column {_told(place)} of {table} must not be NULL, which new rows may be there"
+    sentence = f"the column {_told(place)} of {table} is NOT NULL, but new rows can be NULL there"
     return ColumnFault(sentence, (_alter(table, f"ALTER COLUMN {quoted(*place)} DROP NOT NULL"),))
 
 
@@ -198,12 +199,12 @@ def _of_others(
         name = place[-1]
         if len(place) > 1:
             if place[:-1] in wanted:
-                sentence = f"{_told(place)} of {table} is not ours, and the struct is written as a whole"
+                sentence = f"the pipeline did not make {_told(place)} of {table}, and it writes the struct as a whole"
                 yield ColumnFault(sentence, (_alter(table, f"DROP COLUMN {quoted(*place)}"),))
         elif confusable(name) in ours | needed:
             yield _taken(table, name, [place[0] for place in (*now, *wanted)])
         elif not now[place].type:
-            sentence = f"the column {name} of {table}, which is not ours, has a type that Spark cannot read"
+            sentence = f"the column {name} of {table}, not made by the pipeline, has a type that Spark cannot read"
             yield ColumnFault(sentence, (_alter(table, f"DROP COLUMN {quoted(name)}"),))
         elif now[place].required:
             yield _required(table, place)
@@ -213,7 +214,8 @@ def _taken(table: WarehouseName, name: str, names: Sequence[str]) -> ColumnFault
     taken, number = {confusable(one) for one in names}, 2
     while confusable(f"{name}_{number}") in taken:
         number += 1
-    sentence = f"the source's table has a column {name}, and so has {table} one that is not ours"
+    other = f"{table} has a column of that name that the pipeline did not make"
+    sentence = f"the source's table has a column {name}, but {other}"
     return ColumnFault(sentence, (_alter(table, f"RENAME COLUMN {quoted(name)} TO {quoted(f'{name}_{number}')}"),))
 
 
@@ -236,7 +238,7 @@ def _alter(table: WarehouseName, what: str) -> str:
 def reason(faults: Sequence[ColumnFault]) -> str:
     """Why a table is held."""
     sentences = "; ".join(fault.sentence for fault in faults)
-    return f"{COLUMNS_CHANGED}: {sentences}; undone by: {undone_by(faults)}" if faults else ""
+    return f"{COLUMNS_CHANGED}: {sentences}; to undo it: {undone_by(faults)}" if faults else ""
 
 
 def undone_by(faults: Sequence[ColumnFault]) -> str:

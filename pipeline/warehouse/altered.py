@@ -92,7 +92,7 @@ def _say(pair: TablePair) -> None:
     if {*names} != (pair.changes.property_of(NOT_OURS) or set()):
         pair.changes.set_properties(NOT_OURS.entry(frozenset(names)))
         if names:
-            consequence = "they stay, and are NULL in new rows"
+            consequence = "they stay; a run leaves them NULL in new rows"
             _log.warning("columns that are not ours", table=str(pair.source), columns=names, said=consequence)
 
 
@@ -163,7 +163,9 @@ def refuse(pair: TablePair, what: str) -> None:
         faults = [fault for of_table in alterations.values() for fault in of_table.faults]
         sentences = "; ".join(fault.sentence for fault in faults)
         raise Refused(
-            COLUMNS_CHANGED, f"{pair.source} is not {what}: {sentences}", f"first, in Spark SQL: {undone_by(faults)}"
+            COLUMNS_CHANGED,
+            f"{pair.source} was not {what}: {sentences}",
+            f"run this in Spark SQL first: {undone_by(faults)}",
         )
 
 

@@ -51,7 +51,7 @@ class ConsistentPoints:
             return NONE
         reasons = [*lag.also, *self._missing(cut_ts, lag.pending)]
         up_to_date = (PARTIAL, "; ".join(reasons)) if reasons else (EXACT, "")
-        came_later = f"{_tables(len(lag.late))} of {lag.noun}s that came later and are not read that far"
+        came_later = f"{_tables(len(lag.late))} of {lag.noun}s that were added later and have not been read that far"
         lagging = (PARTIAL, "; ".join([*reasons, came_later]))
         if self.late != lag.late:
             shown = [(table, _head(table)) for table in self.tables]
@@ -74,7 +74,7 @@ class ConsistentPoints:
         if not cut_ts:
             return NONE
         held = self._held()
-        level, reason = (PARTIAL, held) if held else (BOUNDED, "offset regime")
+        level, reason = (PARTIAL, held) if held else (BOUNDED, "changes are ordered by offset")
         to_record = {table.uuid for table in self._to_record(whole=not held, recovering=recovering)}
         heads = {name: _head(table) for name, table in _meant(self.tables).items() if table.uuid in to_record}
         self._write(batch_id, cut_ts, by_name(self.tables, {**heads, **snapshots}), lambda _: (level, reason))
@@ -112,7 +112,7 @@ class ConsistentPoints:
             yield held
         early = sorted({str(part.table) for part in pending if part.since < cut_ts})
         if early:
-            yield f"waiting: {_tables(len(early))} ({', '.join(early)})"
+            yield f"pending: {_tables(len(early))} ({', '.join(early)})"
         for name, what in (("quarantine", "in quarantine"), ("dead_letters", "dead letters")):
             count = self.records.open_up_to(name, cut_ts)
             if count:

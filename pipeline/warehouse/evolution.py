@@ -152,7 +152,7 @@ def _described(field: SourceColumn) -> str:
         case DefaultKind.LITERAL:
             return f"existing rows show {field.default.text!r}"
         case DefaultKind.UNKNOWN:
-            return "the default is not carried exactly: existing rows show NULL"
+            return "the protocol does not carry the default exactly: existing rows show NULL"
     return "existing rows show NULL"
 
 

@@ -32,7 +32,7 @@ def why_not_created(tables: Tables, records: Records, name: TableName) -> str:
     why = taken(tables.obstacle(name))
     if why or not _count(last_held(tables, records), name) or not _count(held_tables(tables, records), name):
         return why
-    return taken(f"it was, and is free now; to go on: ticdc-warehouse tables release {name}")
+    return taken(f"its name was taken, and is free now; to go on: ticdc-warehouse tables release {name}")
 
 
 def _count(held: Mapping[TableName, int], name: TableName) -> int:

@@ -638,7 +638,7 @@ class Table:
         """
         parent = snapshot.parentId()
         if (None if parent is None else int(parent)) != head:
-            raise self._moved("it has gone on")
+            raise self._moved("another commit came first")
         operations = self._java.operations()
         base = operations.current()
         try:
@@ -654,7 +654,8 @@ class Table:
         return self._moved(str(error.java_exception.getMessage()))
 
     def _moved(self, why: str) -> BatchFailed:
-        return BatchFailed(MAIN_MOVED, f"{self.name}: {why}", "another writer is at work")
+        hint = "another writer is at work: let nothing else write the tables while a run lives"
+        return BatchFailed(MAIN_MOVED, f"{self.name}: {why}", hint)
 
     def drop_branch(self, branch: str) -> None:
         """Let a branch go; what only it shows is removed when snapshots expire."""

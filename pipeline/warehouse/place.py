@@ -83,7 +83,7 @@ def sentence(strays: Mapping[str, str], warehouse: Warehouse) -> str:
     """Name both places."""
     names = ", ".join(sorted(strays)[:_LISTED]) + (" …" if len(strays) > _LISTED else "")
     places = " and ".join(sorted({_folder_of(location) for location in strays.values()})[:_LISTED])
-    return f"by the catalog {names} lie in {places}, and by the settings in {warehouse.data}"
+    return f"the catalog says that {names} lie in {places}, but the settings say {warehouse.data}"
 
 
 def _folder_of(location: str) -> str:
@@ -99,15 +99,15 @@ def _todo(stray: str, warehouse: Warehouse) -> str:
     place = _folder_of(stray).rpartition("/")[0]
     if there is None or here is None or there.exists():
         return (
-            f"to go on with those tables: {key}: {place}. A copy is a backup, and is of use at the path where it was "
-            "made. For a second warehouse name an empty warehouse.path and checkpoint: its run reads what is there"
+            f"to go on with those tables, set {key}: {place}. A copy is a backup, and works only at the path where it "
+            "was made. For a second warehouse name an empty warehouse.path and checkpoint: its run reads what is there"
         )
     old = as_path(place) or there
     if old.exists():
-        return f"if it was moved, move it back: its old path {old} is something else by now"
+        return f"if it was moved, move it back: something else is at its old path {old} now"
     link = f"ln -s {shlex.quote(str(here.parent))} {shlex.quote(str(old))}"
     make = "" if old.parent.exists() else f"mkdir -p {shlex.quote(str(old.parent))} && "
-    return f"if it was moved, move it back, or let the old path lead to it: {make}{link}"
+    return f"if it was moved, move it back, or make the old path a link to it: {make}{link}"
 
 
 def check_catalog(warehouse: Warehouse) -> None:
@@ -175,8 +175,8 @@ def check_copied(properties: Mapping[str, str], warehouse: Warehouse) -> None:
             WAREHOUSE_COPIED,
             f"the catalog of the tables in {warehouse.data} was in {before}, and is in {now}: two catalogs of the "
             "same tables remove each other's files",
-            f"if it was moved, and nothing uses {before} any more: ticdc-warehouse run --accept {WAREHOUSE_COPIED}; "
-            f"else go on there: warehouse.path: {before}",
+            f"if you moved it, and nothing uses {before} any more: ticdc-warehouse run --accept {WAREHOUSE_COPIED}; "
+            f"otherwise go on there, with warehouse.path: {before}",
         )
 
 

@@ -33,7 +33,7 @@ def rebuild(spark: SparkSession, tables: Tables, table: TablePair, timezone: str
     if EXCHANGED.is_in(table.changes.properties):
         raise Refused(
             "ROWS_EXCHANGED",
-            f"{table.source} has rows that came by EXCHANGE PARTITION, which its changes do not have",
+            f"rows of {table.source} came by EXCHANGE PARTITION, and its changes table does not have them",
             "its current table stays as it is",
         )
     if not (table.by_commit_ts.bindings or table.layout.handle):

@@ -369,7 +369,7 @@ def _check_columns(name: str, table: Table) -> None:
     faults = compared(table.name, wanted, now, former).faults
     if faults:
         sentences = "; ".join(fault.sentence for fault in faults)
-        raise Refused(COLUMNS_CHANGED, sentences, f"in Spark SQL: {undone_by(faults)}")
+        raise Refused(COLUMNS_CHANGED, sentences, f"run this in Spark SQL: {undone_by(faults)}")
 
 
 def check_form(properties: Mapping[str, str], data: str) -> None:
@@ -378,8 +378,9 @@ def check_form(properties: Mapping[str, str], data: str) -> None:
     if form is not None and form > FORM:
         raise Refused(
             "WAREHOUSE_NEWER",
-            f"{data} was written by a newer ticdc-warehouse: its form is {form}, this one knows {FORM}",
-            "install that version again, or go back to a copy of the warehouse from before it",
+            f"a newer ticdc-warehouse wrote {data}: its form is {form}, and this version knows {FORM}",
+            "install that version again, or go back to a copy of the warehouse that was made before that version "
+            "wrote it",
         )
 
 
@@ -392,8 +393,8 @@ def check_owner(properties: Mapping[str, str], pipeline: str, data: str) -> None
     if owner is not None and owner != pipeline:
         raise Refused(
             WAREHOUSE_OF_ANOTHER,
-            f"{data} is of the pipeline {owner}, and these settings are of {pipeline}: one would take the progress and "
-            "cuts of the other for its own, and lose changes",
+            f"{data} belongs to the pipeline {owner}, but these settings are for {pipeline}: each would take the "
+            "other's progress and cuts for its own, and lose changes",
             f"give {pipeline} a warehouse.path and a catalog of its own; if {owner} was renamed, or has ended for "
             f"good: ticdc-warehouse run --accept {WAREHOUSE_OF_ANOTHER}",
         )

@@ -176,13 +176,13 @@ class Tables:
         if name.namespace == PIPELINE_NAMESPACE:
             return f"the namespace {PIPELINE_NAMESPACE} is the pipeline's own"
         if renamed and _spelled(name) == _spelled(renamed.name.changes):
-            return f"{name} is the table of its changes"
+            return f"{name} is the name of its own changes table"
         pairs = self._in_the_way(name)
         owner = _living(pairs, renamed)
         if owner is not None:
             return f"{name} already belongs to the source table {owner.source}"
         if renamed is not None and self.find(source) not in (None, renamed):
-            return f"{source} is another table, by what is known so far"
+            return f"as far as the run knows, {source} is another table"
         return self._stranger(name, pairs, renamed)
 
     def owner(self, source: TableName, renamed: TablePair | None = None) -> TablePair | None:
@@ -204,7 +204,7 @@ class Tables:
             table = None if _spelled(name) in ours else self.catalog.table(name)
             if table is None or _is_left_over(table) or (renamed is not None and _has_moved(table, renamed.source, to)):
                 continue
-            return f"{name} is there already, and no source table's"
+            return f"a table {name} exists already, and belongs to no source table"
         return None
 
     def create(

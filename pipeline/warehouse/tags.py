@@ -32,7 +32,7 @@ def _due(tables: Tables, name: str, snapshots: Mapping[str, int]) -> Iterator[tu
         pair = tables.by_uuid(uuid)
         table = None if pair is None else pair.current
         if table is None:
-            raise Refused(CUT_EXPIRED, f"the table {uuid} is gone", "ask again: ticdc-warehouse tables as-of")
+            raise Refused(CUT_EXPIRED, f"the table {uuid} is gone", "run it again: ticdc-warehouse tables as-of")
         table.refresh()
         head = table.head(name)
         if head is not None and (head != snapshot or name in table.branches()):
@@ -41,7 +41,7 @@ def _due(tables: Tables, name: str, snapshots: Mapping[str, int]) -> Iterator[tu
             raise Refused(
                 CUT_EXPIRED,
                 f"snapshot {snapshot} of {table.name} is expired",
-                "ask again: ticdc-warehouse tables as-of names the oldest cut that can be read",
+                "run ticdc-warehouse tables as-of again: it names the oldest cut that can be read",
             )
         if head is None:
             yield table, snapshot
@@ -51,7 +51,7 @@ def taken(name: str, table: str, snapshot: int) -> Refused:
     """The refusal of a name that is already used for something else."""
     return Refused(
         TAG_TAKEN,
-        f"{name} is snapshot {snapshot} of {table} already, which is not of this cut",
+        f"{name} exists already: it is snapshot {snapshot} of {table}, which is not in this cut",
         "choose another name (--tag), or drop that one: "
         f"ALTER TABLE … DROP TAG `{name}` in Spark SQL, for each table that has it",
     )

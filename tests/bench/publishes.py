@@ -105,7 +105,7 @@ class Publishes:
         cut = {
             "cut_ts": cut_ts, "cut_time": time_of(cut_ts), "table_uuid": self._table.uuid, "schema_name": "bench",
             "table_name": "orders", "snapshot_id": self._table.current.head(), "level": "bounded",
-            "reason": "offset regime",
+            "reason": "changes are ordered by offset",
         }  # fmt: skip
         self._records.write("cuts", number, [cut])
         batch = {

@@ -65,7 +65,7 @@ def state(till, name=NAME.table):
 
 def undone(reason):
     """The statements that a sentence gives."""
-    return re.split(r"; (?=ALTER)", reason.partition("undone by: ")[2])
+    return re.split(r"; (?=ALTER)", reason.partition("to undo it: ")[2])
 
 
 ALLOWED = [
@@ -125,7 +125,10 @@ class TestWhatUsersMay:
         said = [record for record in caplog.records if "not ours" in str(record.msg)]
         assert len(said) == 1
         findings = [str(finding) for finding in checkup.examined(load(till.file))]
-        assert any("bank.account has 1 column that is not ours: bank.account__changes.reviewed" in f for f in findings)
+        assert any(
+            "bank.account has 1 column that the pipeline did not make: bank.account__changes.reviewed" in f
+            for f in findings
+        )
         pair = table_metadata.pair_named(reader(load(till.file)), str(NAME))
         assert table_metadata.described(pair)["not ours"] == ["bank.account__changes.reviewed"]
         assert table_metadata.others(pair) == [("reviewed", "boolean", *[None] * 5, "not ours")]
@@ -176,13 +179,13 @@ class TestWhatHoldsATable:
         assert reason.startswith(f"{COLUMNS_CHANGED}: ")
         findings = [finding for finding in checkup.examined(load(till.file)) if reason in finding.sentence]
         assert [finding.todo for finding in findings] == [
-            f"run these statements by Spark SQL, then ticdc-warehouse tables release {NAME}"
+            f"run these statements in Spark SQL, then: ticdc-warehouse tables release {NAME}"
         ]
         assert {row.values["code"] for row in till.warehouse.current("bank.note").rows} == {"a", "b"}
-        with pytest.raises(Refused, match="is not released") as refused:
+        with pytest.raises(Refused, match="was not released") as refused:
             till.release()
         assert refused.value.code == COLUMNS_CHANGED
-        assert refused.value.hint == f"first, in Spark SQL: {'; '.join(undone(reason))}"
+        assert refused.value.hint == f"run this in Spark SQL first: {'; '.join(undone(reason))}"
         till.run()
         sql(till.file, *undone(reason))
         assert till.release() == 2
@@ -210,7 +213,7 @@ class TestWhatHoldsATable:
             takes()
             held, reason = state(till)
             assert held == "held"
-            with pytest.raises(Refused, match="is not built again") as refused:
+            with pytest.raises(Refused, match="was not built again") as refused:
                 pipeline.operation(REBUILD, [SCHEMA, ACCOUNT.name])
             assert refused.value.code == COLUMNS_CHANGED
             for statement in undone(reason):
@@ -234,7 +237,7 @@ class TestWhatHoldsATable:
         held, reason = state(till)
         assert held == "held"
         assert undone(reason) == [f"ALTER TABLE {CURRENT} RENAME COLUMN `branch` TO `branch_2`"]
-        with pytest.raises(Refused, match="is not released"):
+        with pytest.raises(Refused, match="was not released"):
             till.release()
         sql(till.file, *undone(reason))
         till.release()
@@ -258,10 +261,10 @@ class TestThePipelinesOwn:
         till.run()
         till.assert_right()
         sql(till.file, f"ALTER TABLE {own}.held RENAME COLUMN reason TO why")
-        with pytest.raises(Refused, match=r"the column reason of .* is called why") as refused:
+        with pytest.raises(Refused, match=r"the column reason of .* is now called why") as refused:
             till.run()
         assert refused.value.code == COLUMNS_CHANGED
-        sql(till.file, refused.value.hint.removeprefix("in Spark SQL: "))
+        sql(till.file, refused.value.hint.removeprefix("run this in Spark SQL: "))
         till.run()
 
 

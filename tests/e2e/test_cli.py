@@ -418,7 +418,7 @@ class TestWriting:
         assert old.exists()
         done = warehouse.call("tables", "maintain", "shop.orders", "--orphans")
         assert done.code == 0, done.err
-        assert "1 file of no snapshot removed" in done.out
+        assert "removed: 1 file that no snapshot names" in done.out
         assert (old.exists(), young.exists()) == (False, True)
         young.unlink()
         assert warehouse.differences() == []

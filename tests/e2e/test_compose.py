@@ -169,7 +169,7 @@ def test_compose_understands_the_file(plugin, profile, services):
 
 
 def test_the_demo_fills_the_warehouse_and_ends_well(engine, shown):
-    for line in ("batch 0  shop.orders", "quarantined rows wait", "the report: http://127.0.0.1:"):
+    for line in ("batch 0  shop.orders", "quarantined rows are open", "the report: http://127.0.0.1:"):
         assert line in shown
     assert re.search(r"shop\.customers +shop\.customers +\d+ +\d+ +live", shown)  # as `tables list` says it
     assert_is_the_shop("demo", TRANSACTIONS)

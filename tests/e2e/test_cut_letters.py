@@ -216,7 +216,7 @@ def test_rows_of_a_database_that_is_dropped_before_anything_describes_them_end_w
     sent = [till.undescribed(late, number) for number in (1, 2)]
     till.accounts((1, 500))
     till.run()
-    assert till.cut() == ("partial", "waiting: 1 table (shop.late)")
+    assert till.cut() == ("partial", "pending: 1 table (shop.late)")
     till.say("DROP DATABASE `shop`", QUERY)
     sent.append(till.undescribed(late, 3, sent[-1]))  # sent again, and read with the statement
     again = dataclasses.replace(late, version=late.version + 1)

@@ -101,7 +101,7 @@ class TestDemo:
 
     def test_it_says_how_many_rows_it_did_not_compare(self, played):
         (aside,) = (aside for table, aside, _ in played.verdicts() if table == "shop.orders")
-        proof = re.search(r"but for (\d+) that were set aside: ([\d,]+) of ([\d,]+) rows of 5", played.said.stdout)
+        proof = re.search(r"except (\d+) that were set aside: ([\d,]+) of ([\d,]+) rows of 5", played.said.stdout)
         named, compared, rows = (int(number.replace(",", "")) for number in proof.groups())
         assert (named, compared) == (aside, rows - aside)
         assert 0 < aside < 100

@@ -87,7 +87,7 @@ def test_a_copy_is_refused_by_all_that_writes_and_can_be_looked_at(original, tmp
 
     code, said = copy.say(capsys, "tables list")
     assert code == 0
-    assert f"lie in {original.folder}/warehouse/data, and by the settings in {copy.folder}/warehouse/data" in said
+    assert f"lie in {original.folder}/warehouse/data, but the settings say {copy.folder}/warehouse/data" in said
     code, said = copy.say(capsys, "doctor")
     assert (code, "✗ warehouse     WAREHOUSE_ELSEWHERE" in said) == (1, True)
     original.say(capsys, "tables list")

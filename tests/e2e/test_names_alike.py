@@ -148,7 +148,7 @@ def test_tables_of_one_sanitised_name_are_told_apart_by_topic_and_else_held(sour
         assert source.current("s.x_y") == [(1, 5)]
         states = {row["table_name"]: row for row in source.warehouse.own("tables")}
         assert {name: row["state"] for name, row in states.items()} == {"o_i": "live", apart: "live", "x_y": "held"}
-        assert "s.x y and s.x_y are both sent as s.x_y" in states["x_y"]["held_reason"]
+        assert "TiCDC sends both s.x y and s.x_y as s.x_y" in states["x_y"]["held_reason"]
         assert len(source.warehouse.own("held")) > 0
         source.say("DROP TABLE `s`.`o_i`", DROP, "o_i")
         now()

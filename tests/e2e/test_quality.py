@@ -217,7 +217,7 @@ class TestVerdicts:
         with pytest.raises(QualityStop, match=r"bank\.account as a whole: two_owners: ") as ended:
             branch.run()
         assert "nothing of this batch" not in ended.value.message
-        assert "the rows are in already" in ended.value.hint
+        assert "the rows are in the table already" in ended.value.hint
         assert sorted(branch.balances()) == [1, 2, 3]
         branch.run()  # nothing came: nothing is looked at
         branch.assert_right()

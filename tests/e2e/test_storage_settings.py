@@ -52,7 +52,7 @@ def test_a_table_whose_lines_lack_a_column_is_held_and_the_others_are_right(tmp_
     (held,) = {(row["table_name"], row["reason"]) for row in open_rows(warehouse, "held")}
     assert held[0] == table
     assert held[1].startswith(
-        "COLUMNS_DIFFER: its rows have 2 columns, their version has 3: does the changefeed have a"
+        "COLUMNS_DIFFER: its rows have 2 columns, their version has 3: check whether the changefeed has a"
     )
     others = [expected for expected in tables_at_the_end(case).values() if not expected.source.endswith(table)]
     assert_none([*currents_differ(case, warehouse, others)])

@@ -23,7 +23,7 @@ def test_a_new_warehouse_says_its_form_and_is_opened_again(warehouse):
 
 def test_a_warehouse_of_a_newer_form_is_refused(warehouse):
     opened(warehouse).tables["batches"].set_properties(FORM.entry(2))
-    with pytest.raises(Refused, match="its form is 2, this one knows 1") as refused:
+    with pytest.raises(Refused, match="its form is 2, and this version knows 1") as refused:
         opened(warehouse)
     assert refused.value.code == "WAREHOUSE_NEWER"
     assert "install that version again" in refused.value.hint

@@ -79,7 +79,10 @@ def placed(records):
 
 
 def has_sum(op, *, current, previous, corrupted, version):
-    """Whether there is one to find again: a row with JSON that TiCDC calls corrupted is excused (docs/reference/protocols/avro.md)."""
+    """Whether there is one to find again: a row with JSON that TiCDC calls corrupted is excused.
+
+    Source: docs/reference/protocols/avro.md.
+    """
     del version
     return not corrupted and bool((op != "DELETE" and current) or (op != "INSERT" and previous))
 

@@ -46,7 +46,7 @@ def found(spark, *checks, **settings):
             "expect_column_max_to_be_between: {column: id, min_value: 0}\n    row_condition: lost > 1",
             "4:5: shop.orders: row_condition: [UNRESOLVED_COLUMN",
         ),
-        (f"{REGEX}: {{column: no`te, regex: '(a'}}", "3:58: Java does not take the regular expression: Unclosed group"),
+        (f"{REGEX}: {{column: no`te, regex: '(a'}}", "3:58: Java refuses the regular expression: Unclosed group"),
         (f"{REGEX}: {{column: no`te, regex: '.*.*.*.*='}}", "takes more than 1 s on texts of 400 characters"),
         (f"{REGEX}: {{column: no`te, regex: '^(a|b)*$'}}", "warning: on texts of 8,000 characters"),
     ],
@@ -163,7 +163,7 @@ def test_validate_says_what_it_could_not_check_without_a_warehouse(project, caps
     config.write_text(CONFIG.format(warehouse=tmp_path / "nowhere", folder=tmp_path))
     suite(folder, "expect_column_values_to_not_be_null: {column: gone}")
     assert cli.main(["checks", "validate", "-c", str(config)]) == 0
-    assert "no table is known yet" in capsys.readouterr().out
+    assert "the warehouse has no table yet" in capsys.readouterr().out
     assert not (tmp_path / "nowhere").exists()
 
 

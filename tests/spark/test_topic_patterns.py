@@ -55,7 +55,7 @@ def test_it_means_what_java_says(opened, pattern, meant):
 def test_one_that_java_refuses_is_refused_with_its_setting(opened, pattern):
     with pytest.raises(SettingsError) as refusal:
         opened(f"topic_pattern: '{pattern}'")
-    assert refusal.value.message.startswith("source.topic_pattern: Java does not take the regular expression")
+    assert refusal.value.message.startswith("source.topic_pattern: Java refuses the regular expression")
     assert pattern in refusal.value.message
     assert "near index" not in refusal.value.message
     assert "(?<name>" in refusal.value.hint

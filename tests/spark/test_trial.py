@@ -48,6 +48,6 @@ def test_a_place_that_cannot_be_written_is_told_with_the_reason(tmp_path):
     settings = of(settings, type="jdbc", warehouse="nostore://bucket/place")
     (found,) = whole._store(settings, session(settings))
     assert found.mark is Mark.WRONG
-    assert found.sentence.startswith("nostore://bucket/place/data cannot be written as a run would: ")
+    assert found.sentence.startswith("doctor could not write nostore://bucket/place/data as a run would: ")
     assert 'No FileSystem for scheme "nostore"' in found.sentence
     assert "warehouse.catalog" in found.todo

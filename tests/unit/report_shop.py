@@ -79,7 +79,7 @@ def quiet():
             ]  # fmt: skip
             cuts.append(
                 row(number, table, cut_ts=tso(number), cut_time=at(number) - dt.timedelta(seconds=2), table_uuid=table,
-                    snapshot_id=number, level="bounded", reason="offset regime")
+                    snapshot_id=number, level="bounded", reason="changes are ordered by offset")
             )  # fmt: skip
     return {
         "batches": [batch(number) for number in range(FIRST, LAST + 1)],

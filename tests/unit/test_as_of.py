@@ -317,8 +317,8 @@ class TestLevels:
 
     def test_people_are_told_what_the_level_means(self, shop, capsys):
         meaning = {
-            "exact": "each table as the source had it",
-            "bounded": "every change up to it is in but for rows that were set aside, later ones may be too",
+            "exact": "each table is as the source had it",
+            "bounded": "every change up to it is in the tables, except rows that were set aside",
             "partial": "missing",
         }
         for number, (level, said) in enumerate(meaning.items(), start=4):
@@ -386,7 +386,7 @@ class TestWhatIsGone:
     def test_where_no_cut_is_whole_it_says_so(self, shop, ask):
         shop.catalog.drop_table("shop.items")
         shop.catalog.create_table("shop.items", pa.schema([("id", pa.int64())]))
-        assert ask("--look")["hint"].startswith("no cut can be read whole")
+        assert ask("--look")["hint"].startswith("no cut can be read as a whole any more")
 
 
 class TestTags:

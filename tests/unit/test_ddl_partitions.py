@@ -204,11 +204,11 @@ def test_hash_partitions_are_numbered_or_named(by, expected):
         ("RANGE COLUMNS (`a`,`b`) (PARTITION `p0` VALUES LESS THAN (1))", "does not fit"),
         ("LIST COLUMNS (`a`,`b`) (PARTITION `p0` VALUES IN (1))", "does not fit"),
         ("RANGE (`a`) (PARTITION `p` VALUES LESS THAN (1),PARTITION `P` VALUES LESS THAN (2))", "one name"),
-        ("HASH (`a`) PARTITIONS 2 (PARTITION `x`)", "2 partitions are said"),
+        ("HASH (`a`) PARTITIONS 2 (PARTITION `x`)", "says 2 partitions and defines 1"),
         ("HASH (`a`) PARTITIONS 99999999999999999999", "not a number of partitions"),
         ("HASH (`a`) PARTITIONS 0", "not a number of partitions"),
         ("SYSTEM_TIME (PARTITION `p0` CURRENT)", "RANGE, LIST, HASH or KEY"),
-        ("RANGE (`a`) (PARTITION `p0` VALUES LESS THAN (1)", "should come"),
+        ("RANGE (`a`) (PARTITION `p0` VALUES LESS THAN (1)", "expected "),
         ("", "RANGE, LIST, HASH or KEY"),
     ],
 )
@@ -314,7 +314,7 @@ def test_the_collation_is_what_the_column_says_else_the_table(column, options, c
         ),
         (
             "REORGANIZE PARTITION `a` INTO (PARTITION `c` VALUES IN 1)",
-            ddl.UnclearPartitions(T, "“(” should come where “1” stands"),
+            ddl.UnclearPartitions(T, "expected “(” where “1” is"),
         ),
         ("REMOVE PARTITIONING", ddl.RemovePartitioning(T)),
         (
@@ -434,7 +434,7 @@ def test_truncating_and_exchanging_leave_the_definitions():
         (RANGE, "ADD PARTITION (PARTITION `P0` VALUES LESS THAN (1))", "one name"),
         (RANGE, "ADD PARTITION (PARTITION `p2` VALUES LESS THAN (1 + 1))", "an expression"),
         (RANGE, "ADD PARTITION (PARTITION `p2` (SUBPARTITION `s`))", "not understood"),
-        (RANGE, "ADD PARTITION PARTITIONS 1", "which have no number"),
+        (RANGE, "ADD PARTITION PARTITIONS 1", "RANGE have no numbers"),
         (RANGE, "REORGANIZE PARTITION `p7` INTO (PARTITION `x` VALUES LESS THAN (1))", "not all"),
         (RANGE, "DROP PARTITION `p0`,`p1`", "0 partitions"),
         (RANGE, "COALESCE PARTITION 1", "were coalesced"),
@@ -455,7 +455,7 @@ def test_what_definitions_do_not_tell_any_more_is_held_until_the_table_is_partit
 
 def test_what_was_never_seen_stays_so():
     assert after(None, "ADD PARTITION (PARTITION `p2` VALUES LESS THAN (1))", "DROP PARTITION `p`") is None
-    assert "never seen" in refusal(None, ("p",))
+    assert "no statement has said" in refusal(None, ("p",))
 
 
 def test_a_renamed_column_goes_on_to_decide():
@@ -643,7 +643,7 @@ def test_the_collation_of_a_table_that_is_partitioned_later_stands_elsewhere():
 
 
 def test_unknown_partitions_and_columns_are_refused():
-    assert refusal(scheme(RANGE), ("p0", "p7"), a="INT") == "no partition p7 is known"
+    assert refusal(scheme(RANGE), ("p0", "p7"), a="INT") == "partition p7 is not known"
     assert "column a, which it does not have" in refusal(scheme(RANGE), ("p0",), b="INT")
 
 

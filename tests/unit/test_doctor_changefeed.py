@@ -29,7 +29,7 @@ class TestWatermarks:
     def test_a_setting_that_promises_watermarks_which_do_not_come_is_told_with_what_is_lost(self, sample):
         (one,) = told(True, sample)
         assert one.sentence.startswith(
-            "changefeed.avro-enable-watermark is true, but no watermark is among the newest "
+            "changefeed.avro-enable-watermark is true, but there is no watermark among the newest "
         )
         assert "TRUNCATE, DROP and RENAME never arrive" in one.sentence
         assert "enable-tidb-extension=true" in one.todo
@@ -43,7 +43,7 @@ class TestWatermarks:
     def test_where_the_settings_say_nothing_a_changefeed_without_watermarks_is_hinted_at(self):
         (one,) = told(None, WITHOUT)
         assert one.sentence.startswith(
-            "no watermark among the newest 400 messages (of 60 s): TRUNCATE, DROP and RENAME"
+            "no watermark among the newest 400 messages (within 60 s): TRUNCATE, DROP and RENAME"
         )
         assert "avro-enable-watermark=true" in one.todo
 
@@ -53,7 +53,7 @@ class TestWatermarks:
 
     def test_a_moment_of_a_busy_changefeed_proves_nothing(self):
         (one,) = told(True, BUSY)
-        assert "too short a time to tell" in one.sentence
+        assert "the time is too short to know" in one.sentence
         assert told(None, BUSY) == told(False, BUSY) == []
 
 
@@ -66,8 +66,8 @@ class TestOldValues:
     @pytest.mark.parametrize(("said", "bare"), [(True, False), (True, True), (None, True)])
     def test_rows_without_old_values_are_told_where_the_settings_promise_them_or_deletes_give_it_away(self, said, bare):
         (one,) = changefeed.old_values(said, OldImages(rows=10, updates=0, bare_deletes=bare))
-        assert one.sentence.startswith("none of 10 rows carries the row as it was")
-        assert ("deletes have their key alone" in one.sentence) is bare
+        assert one.sentence.startswith("none of 10 rows carries old values")
+        assert ("deletes carry only the key" in one.sentence) is bare
         assert "enable-old-value: false" in one.todo
 
     @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def seen(*names, key_only=False):
 
 def test_updates_of_simple_that_would_be_dead_letters_are_told():
     (one,) = changefeed.updates_without_old_values(OldImages(rows=10, updates=2, without=3))
-    assert one.sentence.startswith("3 updates of 10 rows lack the row as it was")
+    assert one.sentence.startswith("3 updates of 10 rows carry no old values")
     assert list(changefeed.updates_without_old_values(OldImages(rows=10, updates=2))) == []
 
 

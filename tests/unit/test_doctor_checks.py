@@ -80,9 +80,9 @@ class TestMachine:
         monkeypatch.setenv("TICDC_WAREHOUSE_CACHE", str(tmp_path / "cache"))
         (jars,) = guarded("jars", machine.libraries())
         assert (jars.mark, list(tmp_path.iterdir())) == (Mark.WRONG, [])
-        assert jars.sentence.startswith(f"{len(read_pins())} files not in {tmp_path / 'cache'}/artefacts-")
+        assert jars.sentence.startswith(f"{len(read_pins())} files missing in {tmp_path / 'cache'}/artefacts-")
         assert ".jar, " in jars.sentence
-        assert jars.todo.startswith("python -m pipeline.devstack fetch ")
+        assert jars.todo.startswith("run python -m pipeline.devstack fetch ")
 
     def test_one_jar_that_has_gone_is_named(self, monkeypatch, tmp_path):
         monkeypatch.delenv("TICDC_WAREHOUSE_JARS", raising=False)
@@ -95,7 +95,7 @@ class TestMachine:
         gone = next(iter(read_pins()))
         (home / gone).unlink()
         (jars,) = guarded("jars", machine.libraries())
-        assert (jars.mark, jars.sentence) == (Mark.WRONG, f"1 file not in {home}: {gone}")
+        assert (jars.mark, jars.sentence) == (Mark.WRONG, f"1 file missing in {home}: {gone}")
 
     def test_without_java_nothing_is_asked_that_needs_it(self, monkeypatch, tmp_path):
         monkeypatch.setenv("JAVA_HOME", str(tmp_path))
@@ -125,8 +125,8 @@ class TestMachine:
         (tmp_path / "warehouse").touch()  # root may write every folder
         warehouse, checkpoint = machine.folders(settings)
         assert warehouse.mark is Mark.WRONG
-        assert warehouse.sentence == f"{tmp_path / 'warehouse'} cannot be written by this user: Not a directory"
-        assert warehouse.todo == f"give it to the user that runs: {tmp_path / 'warehouse'}"
+        assert warehouse.sentence == f"this user cannot write to {tmp_path / 'warehouse'}: Not a directory"
+        assert warehouse.todo == f"let the user that runs the pipeline write to {tmp_path / 'warehouse'}"
         assert checkpoint.mark is Mark.FINE
 
     def test_a_folder_is_tried_by_a_file_of_which_nothing_is_left(self, monkeypatch, settings):
@@ -201,7 +201,7 @@ class TestWarehouse:
 
     def test_where_nothing_waits_that_is_one_line(self, shelf, settings):
         shelf.changes("items", "live")
-        assert [one.sentence for one in warehouse.examined(settings) if one.about == "tables"] == ["none is held"]
+        assert [one.sentence for one in warehouse.examined(settings) if one.about == "tables"] == ["no table is held"]
 
     def test_what_waits_and_what_is_set_aside_is_told_with_the_command_that_shows_it(self, shelf, settings):
         now = schema("held").field("recorded_at").type
@@ -213,7 +213,7 @@ class TestWarehouse:
         notes = [one for one in warehouse.examined(settings) if one.about == "tables"]
         assert [one.mark for one in notes] == [Mark.NOTE] * 3
         assert "shop.orders: 1 record waiting" in notes[0].sentence
-        assert notes[0].todo.startswith("nothing, it comes in by itself; ")
+        assert notes[0].todo.startswith("nothing to do: a run brings the records in ")
         assert notes[0].todo.endswith("ticdc-warehouse tables release shop.orders")
         assert {one.sentence: one.todo for one in notes[1:]} == {
             "2 rows in quarantine": "ticdc-warehouse quarantine list",
@@ -225,9 +225,11 @@ class TestWarehouse:
         lock = FileLock(shelf.folder / ".writer.lock")
         with lock:
             found = list(warehouse.examined(settings))
-        assert any(one.about == "writer" and one.sentence.startswith("at work") for one in found)
-        assert "it was written by pipeline stock, and the settings name shop" in [said for _, said in told(found)]
-        assert "nobody writes the warehouse now" in [said for _, said in told(warehouse.examined(settings))]
+        assert any(
+            one.about == "writer" and one.sentence.startswith("a process writes the warehouse: ") for one in found
+        )
+        assert "the pipeline stock wrote it, and the settings name shop" in [said for _, said in told(found)]
+        assert "no process writes the warehouse now" in [said for _, said in told(warehouse.examined(settings))]
 
 
 class Cluster:
@@ -310,7 +312,7 @@ class TestKafka:
         lines = {one.about: one for one in reversed(found)}
         assert lines["kafka"].mark is Mark.FINE
         assert lines["permissions"].mark is Mark.FINE
-        assert lines["offsets"].sentence.startswith("how far the tables are is not known (CATALOG_UNREADABLE)")
+        assert lines["offsets"].sentence.startswith("doctor does not know how far the tables are (CATALOG_UNREADABLE)")
         assert [one.about for one in guarded("warehouse", warehouse.examined(settings))] == ["warehouse"]
 
     def test_a_pattern_that_java_refuses_is_a_line_about_the_settings(self, settings, monkeypatch):
@@ -359,7 +361,7 @@ class TestKafka:
     def test_topics_without_ids_are_worth_knowing_with_what_that_costs(self, settings):
         found = kafka.examined(settings, Cluster(nameless=["t"]), state(t=5), Committed())
         ((_, said),) = told(found, Mark.NOTE)
-        assert said.startswith("the broker gives no topic id to t: a topic that is deleted and made again")
+        assert said.startswith("the broker gives no topic id to t: a run notices a topic that was deleted and created")
 
     def test_progress_under_a_name_is_that_of_the_id_that_the_topic_has_got(self, settings):
         known = Committed({("name:t", 0): 3}, {"name:t": "t"})
@@ -408,7 +410,7 @@ class TestMessages:
             ("simple", Messages(), "v8.0 or newer"),
             ("open-protocol", Messages(), "any version"),
             ("avro", Messages(watermarks=WATERMARK), "v7.1 or newer"),
-            ("avro", Messages(), "the messages do not tell its version"),
+            ("avro", Messages(), "the messages do not show its version"),
         ],
     )
     def test_which_ticdc_can_have_sent_them_is_said_by_protocol(self, protocol, found, wanted):
@@ -430,7 +432,7 @@ class TestMessages:
     def test_rows_that_nothing_describes_are_told(self):
         unknown = Unknown(ORDERS, 7, 3, 1, 2, where=None)
         assert said(Messages(unknown=(unknown,), watermarks=WATERMARK)) == [
-            "shop.orders: rows of a schema that nothing among them describes"
+            "shop.orders: no message among the newest describes the schema of its rows"
         ]
 
     def test_what_is_warned_of_several_tables_is_one_line(self):
@@ -441,7 +443,7 @@ class TestMessages:
         ("version", "hint"),
         [
             (seen(()), "shop.orders has no handle key: "),
-            (seen(keys_vary=True), "shop.orders: keys are sent in several forms"),
+            (seen(keys_vary=True), "shop.orders: TiCDC has sent keys in several forms"),
             (seen((), key_only=True), ""),
             (seen(), ""),
         ],
@@ -457,7 +459,7 @@ class TestMessages:
             "a.b: changefeed.x is string, but the messages say precise; they are read as sent",
             "a.b.c: no DDL that the changefeed has sent defines this ENUM; …numbers (MEMBERS_UNKNOWN)",
             "a.b has no key, and the changefeed sends no old values: …; set output-old-value = true in [sink.open]",
-            "a.b: rows came before their schema, and wait in _pipeline.held until a BOOTSTRAP or DDL brings it; …",
+            "a.b: rows came before their schema; they are pending in _pipeline.held until a BOOTSTRAP or DDL …",
         ],
     )
     def test_each_warning_of_a_protocol_has_a_next_step_of_its_own(self, warning):

@@ -48,7 +48,7 @@ def of_level(level):
 
 def test_where_no_level_refuses_anything_there_is_one_line():
     (told,) = found({"": "NONE"}, "a", "b")
-    assert (told.mark, told.sentence) == (Mark.FINE, "the registry's own level is NONE, which 4 of 4 subjects have")
+    assert (told.mark, told.sentence) == (Mark.FINE, "the registry's own level is NONE; 4 of 4 subjects have it")
 
 
 def test_a_registry_that_says_no_level_refuses_nothing():
@@ -57,17 +57,17 @@ def test_a_registry_that_says_no_level_refuses_nothing():
 
 def test_the_level_that_subjects_inherit_is_told_of_them():
     first, told = found({"": "BACKWARD", "a-key": "NONE"}, "a")
-    assert first.sentence == "the registry's own level is BACKWARD, which 1 of 2 subjects have; 1 has NONE: a-key"
+    assert first.sentence == "the registry's own level is BACKWARD; 1 of 2 subjects have it; 1 has NONE: a-key"
     assert told.mark is Mark.NOTE
-    assert told.sentence.startswith("BACKWARD, of a-value, refuses ADD COLUMN … NOT NULL without default, ")
+    assert told.sentence.startswith("BACKWARD (level of a-value) refuses ADD COLUMN … NOT NULL without default, ")
 
 
 def test_each_level_that_is_in_use_is_a_line_with_its_subjects():
     first, *told = found({"": "NONE", "a-key": "FORWARD", "b-value": "FULL_TRANSITIVE", "b-key": "FORWARD"}, "a", "b")
     assert first.sentence.endswith("; 2 have FORWARD: a-key, b-key; 1 has FULL_TRANSITIVE: b-value")
     assert [one.sentence.partition(" refuses")[0] for one in told] == [
-        "FORWARD, of a-key, b-key,",
-        "FULL_TRANSITIVE, of b-value,",
+        "FORWARD (level of a-key, b-key)",
+        "FULL_TRANSITIVE (level of b-value)",
     ]
 
 
@@ -77,7 +77,7 @@ def test_of_a_thousand_subjects_the_levels_are_counted_and_each_is_told_to_progr
     rules |= {f"{topic}-key": "BACKWARD" for topic in topics[:300]}
     first, *told = found(rules, *topics)
     assert first.sentence == (
-        "the registry's own level is NONE, which 696 of 1,000 subjects have"
+        "the registry's own level is NONE; 696 of 1,000 subjects have it"
         "; 300 have BACKWARD: t000-key, t001-key, t002-key, t003-key, t004-key and 295 more"
         "; 4 have FULL: t000-value, t001-value, t002-value, t003-value"
     )
@@ -142,5 +142,5 @@ def notes(subjects, topics, others=()):
 
 def test_subjects_of_topics_that_kafka_does_not_have_are_named_and_those_of_other_pipelines_are_not():
     (told,) = notes(["a-value", "a-key", "x_y-value", "gone-key", "gone-value", "record.Name"], ["a"], ["x.y"])
-    assert told.sentence == "3 subjects of no topic that this user sees: gone-key, gone-value, record.Name"
+    assert told.sentence == "3 subjects without a topic that this user sees: gone-key, gone-value, record.Name"
     assert "DELETE <registry>/subjects/<subject>" in told.todo

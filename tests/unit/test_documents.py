@@ -78,7 +78,8 @@ def test_links_lead_somewhere(path):
 
 
 def test_sizes_for_a_deployment_are_those_that_were_measured():
-    deploy, measured = ((ROOT / "docs" / name).read_text() for name in ("how-to/size-a-deployment.md", "explanation/performance.md"))
+    names = ("how-to/size-a-deployment.md", "explanation/performance.md")
+    deploy, measured = ((ROOT / "docs" / name).read_text() for name in names)
     rows = re.findall(r"^\| (?:Avro|Simple|Open)\b.*", deploy, re.MULTILINE)
     assert len(rows) == 3
     assert [row for row in rows if row not in measured] == []

@@ -154,7 +154,7 @@ def test_a_statement_that_nobody_understands_about_a_database_holds_its_tables(t
     done = {row["sql"].split("`")[1]: (row["action"], row["status"]) for row in history(till, "RESHAPE")}
     assert done[SCHEMA][1] == "held"
     assert "tables release s.account" in done[SCHEMA][0]
-    assert done["elsewhere"] == ("names no table of this warehouse: none is held", "applied")
+    assert done["elsewhere"] == ("the statement names no table of this warehouse, so no table is held", "applied")
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_durations_of_settings_may_be_short():
     ("old", "new", "said"),
     [
         ("./checkpoint", "s3://lake/checkpoint", "checkpoint: expected a path of this machine, not a URL; the check"),
-        ("./warehouse", "s3://lake/shop", "warehouse.path: expected a path of this machine, not a URL; a store's URL"),
+        ("./warehouse", "s3://lake/shop", "warehouse.path: expected a path of this machine, not a URL; set"),
         ("checkpoint:", "quality: {suites: 's3://lake/checks'}\ncheckpoint:", "quality.suites: expected a path of"),
     ],
 )  # fmt: skip

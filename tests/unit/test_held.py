@@ -151,12 +151,15 @@ class TestCuts:
 
     def test_tables_whose_rows_wait_up_to_the_cut_are_counted(self, context):
         waits = [Part(ORDERS, CUT - 1, CUT), Part(ITEMS, CUT - 9, CUT), Part(UPPER, CUT, CUT)]
-        assert cut(context, waits)[1] == {("partial", "waiting: 2 tables (shop.items, shop.orders)")}
+        assert cut(context, waits)[1] == {("partial", "pending: 2 tables (shop.items, shop.orders)")}
 
     def test_a_table_of_a_late_topic_is_partial_and_the_others_are_not(self, context):
         level, said = cut(context, late={str(ITEMS)})
         assert level == "partial"
-        assert said == {("exact", ""), ("partial", "1 table of streams that came later and are not read that far")}
+        assert said == {
+            ("exact", ""),
+            ("partial", "1 table of streams that were added later and have not been read that far"),
+        }
 
     @pytest.mark.parametrize("recovering", [True, False])
     @pytest.mark.parametrize(("dropped_at", "told"), [(CUT, {str(ITEMS)}), (CUT + 1, {str(ITEMS), str(ORDERS)})])
@@ -179,7 +182,7 @@ class TestCuts:
     @pytest.mark.parametrize(
         ("rows", "said"),
         [
-            ({}, ("bounded", "offset regime")),
+            ({}, ("bounded", "changes are ordered by offset")),
             ({(UPPER, ""): 3}, ("partial", "held: Shop!.orders (3 records)")),
         ],
     )

@@ -132,7 +132,7 @@ class TestProgress:
     def test_fewer_offsets_are_all_that_tells_a_topic_that_was_made_again(self):
         with pytest.raises(Refused, match="OFFSETS_SHRUNK"):
             check(self.by_names, KafkaState({"a": Stream("a", "name:a", (0,))}, {A: 0}, {A: 199}), frozenset())
-        assert "deleted and made again" in without_ids(["a", "b"])
+        assert "deleted and created again" in without_ids(["a", "b"])
 
     def test_of_many_topics_a_few_are_named(self):
         assert without_ids([*"gfedcba"]).startswith("the broker gives no topic id to a, b, c, d, e …: ")

@@ -191,7 +191,7 @@ def test_what_nobody_has_foreseen_is_answered_before_it_ends_the_run(tmp_path, w
     with pytest.raises(ZeroDivisionError):
         Inbox(tmp_path).take(fails)
     assert refused(path)[:2] == ["UNEXPECTED", "ZeroDivisionError: by zero"]
-    assert "has ended" in refused(path)[2]
+    assert "ended with the error" in refused(path)[2]
     assert not path.exists()
 
 

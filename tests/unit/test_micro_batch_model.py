@@ -60,7 +60,7 @@ def test_what_once_went_wrong_goes_right(name, clones, monkeypatch):
 
 
 @pytest.mark.parametrize("name", OPEN)
-@pytest.mark.xfail(strict=True, reason="known and open; docs/reference/protocols/avro.md names what the ordering by offset cannot tell")
+@pytest.mark.xfail(strict=True, reason="known and open (docs/reference/protocols/avro.md)")
 def test_what_goes_wrong_today(name):
     mode, steps = OPEN[name]
     play(mode, steps)

@@ -47,7 +47,7 @@ class TestTheStart:
         with pytest.raises(Refused) as refusal:
             opened(batches, "shop2", tables)
         assert refusal.value.code == WAREHOUSE_OF_ANOTHER
-        assert "the pipeline shop, and these settings are of shop2" in refusal.value.message
+        assert "the pipeline shop, but these settings are for shop2" in refusal.value.message
         assert refusal.value.hint.endswith(f"run --accept {WAREHOUSE_OF_ANOTHER}")
         assert batches.properties == OWNER.entry("shop")
 
@@ -107,4 +107,4 @@ class TestDoctor:
 
     def test_one_that_does_not_say_is_worth_knowing_by_its_batches(self, found):
         ((mark, said),) = found({}, "bank")
-        assert (mark, said) == (Mark.NOTE, "it was written by pipeline bank, and the settings name shop")
+        assert (mark, said) == (Mark.NOTE, "the pipeline bank wrote it, and the settings name shop")

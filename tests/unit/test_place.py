@@ -130,10 +130,10 @@ class TestCatalog:
         shutil.copytree(tmp_path / "d1", tmp_path / "d2")
         refusal = refused(check_catalog, Shop(tmp_path / "d2").warehouse)
         assert refusal.message == (
-            f"by the catalog _pipeline.batches lie in {tmp_path}/d1/warehouse/data, "
-            f"and by the settings in {tmp_path}/d2/warehouse/data"
+            f"the catalog says that _pipeline.batches lie in {tmp_path}/d1/warehouse/data, "
+            f"but the settings say {tmp_path}/d2/warehouse/data"
         )
-        assert refusal.hint.startswith(f"to go on with those tables: warehouse.path: {tmp_path}/d1/warehouse. ")
+        assert refusal.hint.startswith(f"to go on with those tables, set warehouse.path: {tmp_path}/d1/warehouse. ")
         check_readable(Shop(tmp_path / "d2").warehouse)
         check_catalog(shop.warehouse)
 
@@ -152,7 +152,7 @@ class TestCatalog:
     def test_one_that_was_moved_and_whose_place_is_taken_is_told_so(self, shop, tmp_path):
         shop.folder.rename(tmp_path / "d2")
         (tmp_path / "d1" / "warehouse").mkdir(parents=True)
-        assert "is something else by now" in refused(check_catalog, Shop(tmp_path / "d2").warehouse).hint
+        assert "something else is at its old path" in refused(check_catalog, Shop(tmp_path / "d2").warehouse).hint
 
     def test_the_location_in_the_metadata_counts_not_where_its_file_lies(self, shop, tmp_path):
         (file,) = (tmp_path / "d1").rglob("*.metadata.json")
@@ -172,7 +172,7 @@ class TestSettings:
         lake = self.settings(tmp_path, '{type: jdbc, warehouse: "s3://lake/shop"}')
         check_place({"shop.t": "s3a://lake/shop/data/t-1"}, lake)
         refusal = refused(check_place, {"shop.t": "s3://pond/shop/data/t-1"}, lake)
-        assert "lie in s3://pond/shop/data, and by the settings in s3://lake/shop/data" in refusal.message
+        assert "lie in s3://pond/shop/data, but the settings say s3://lake/shop/data" in refusal.message
         assert "warehouse.catalog.warehouse: s3://pond/shop. " in refusal.hint
 
     def test_a_rest_catalog_places_tables_as_it_likes(self, tmp_path):
@@ -190,7 +190,7 @@ class TestSettings:
             check_copied(said, copy)
         assert refusal.value.code == WAREHOUSE_COPIED
         assert f"was in {tmp_path}/a/warehouse, and is in {tmp_path}/b/warehouse" in refusal.value.message
-        assert f"run --accept {WAREHOUSE_COPIED}; else go on there: warehouse.path: " in refusal.value.hint
+        assert f"run --accept {WAREHOUSE_COPIED}; otherwise go on there, with warehouse.path: " in refusal.value.hint
         assert WAREHOUSE_COPIED in ACCEPTABLE
 
     def test_the_same_catalog_by_another_path_is_no_copy(self, tmp_path):

@@ -82,7 +82,7 @@ def test_the_command_says_so_and_ends_with_it(metrics):
     assert said()[0] == 1
     server = metrics.serve("127.0.0.1", port)
     try:
-        assert said() == (1, "the warehouse is not open: the run starts, or is refused (its log says why)\n")
+        assert said() == (1, "the warehouse is not open: the run is starting, or was refused (its log says why)\n")
         metrics.begin([])
         assert said() == (0, "it works\n")
         metrics.lag({"orders": 1})

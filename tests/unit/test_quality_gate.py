@@ -59,4 +59,4 @@ def test_the_error_of_a_whole_table_does_not_say_that_its_rows_are_kept_out():
     error = GATE.verdict([result(Severity.FAIL)], set_aside=0).error_of_whole(TableName("shop", "orders"))
     assert (error.code, error.exit_code) == (CHECK_FAILED, 1)
     assert error.message == "shop.orders as a whole: a fail rule: 3 of 100 rows break it"
-    assert error.hint.startswith("the rows are in already")
+    assert error.hint.startswith("the rows are in the table already")

@@ -40,14 +40,14 @@ class TestWithoutTables:
             ),
             ("expect_column_values_to_be_increasing: {column: a}", "have no order"),
             (f"{BETWEEN}: {{column: a, min_valu: 0}}", "has no argument `min_valu` (did you mean `min_value`?)"),
-            (f"{BETWEEN}: {{column: a, min_value: 3, max_value: 1}}", "nothing is at least 3 and at most 1"),
+            (f"{BETWEEN}: {{column: a, min_value: 3, max_value: 1}}", "no value is at least 3 and at most 1"),
             (f"{BETWEEN}: {{column: a}}", "cannot both be None"),
             (f"{BETWEEN}: {{min_value: 0}}", "`column`: field required"),
             (f"{BETWEEN}: {{column: a, min_value: 0, result_format: BASIC}}", "`result_format` does nothing here"),
-            (f"{BETWEEN}: {{column: a, min_value: 0, notes: b}}", "`because` and `owner` stand beside"),
-            (f"{BETWEEN}: {{column: a, min_value: {{$PARAMETER: b}}}}", "parameters are given by nobody here"),
+            (f"{BETWEEN}: {{column: a, min_value: 0, notes: b}}", "write `because` and `owner` beside"),
+            (f"{BETWEEN}: {{column: a, min_value: {{$PARAMETER: b}}}}", "there are no parameters here"),
             (f"{BETWEEN}: {{column: a, min_value: 0, strict_max: true}}", "does nothing without `max_value`"),
-            (f"{IN_SET}: {{column: a, value_set: [1, null]}}", "met by every value"),
+            (f"{IN_SET}: {{column: a, value_set: [1, null]}}", "lets every value pass"),
             (f"{IN_SET}: {{column: a, value_set: 3}}", "`value_set`: value is not a valid list"),
             (f"{IN_SET}: {{column: a, value_set: []}}", "`value_set` is empty"),
             ("expect_column_max_to_be_between: {column: a, min_value: 0}\n    mostly: 0.9", "`mostly` does nothing"),
@@ -56,8 +56,8 @@ class TestWithoutTables:
                 f"{PAIR_IN_SET}: {{column_A: a, column_B: b, value_pairs_set: [[1, 2]]}}\n    row_condition: a > 1",
                 "`row_condition` does nothing",
             ),
-            ("expect_column_max_to_be_between: {column: a, min_value: 0}\n    severity: quarantine", "names no row"),
-            ("expect_column_values_to_be_unique: {column: a}\n    severity: quarantine", "names no row"),
+            ("expect_column_max_to_be_between: {column: a, min_value: 0}\n    severity: quarantine", "finds no row"),
+            ("expect_column_values_to_be_unique: {column: a}\n    severity: quarantine", "finds no row"),
             (
                 "expect_column_values_to_not_be_null: {column: a}\n    severity: quarantine\n    mostly: 0.9",
                 "sets each of them aside",
@@ -133,7 +133,7 @@ class TestWithTables:
             (f"{BETWEEN}: {{column: total, min_value: 2026-11-21}}", "cannot be compared with 2026-11-21"),
             (
                 "expect_column_mean_to_be_between: {column: note, min_value: 3}",
-                "`note` is string, and this needs numbers",
+                "`note` is string, but this check needs numbers",
             ),
         ],
     )
@@ -156,8 +156,8 @@ class TestWithTables:
         one = read("table: [shop.ordrs, 'x.*']\n", "a.yaml")
         findings = validate([one], TABLES)
         assert [str(finding) for finding in findings] == [
-            "a.yaml:1:9: warning: no table of the warehouse is `shop.ordrs` (did you mean `shop.orders`?)",
-            "a.yaml:1:21: warning: no table of the warehouse is `x.*`",
+            "a.yaml:1:9: warning: the warehouse has no table that matches `shop.ordrs` (did you mean `shop.orders`?)",
+            "a.yaml:1:21: warning: the warehouse has no table that matches `x.*`",
         ]
         assert not any(finding.is_error for finding in findings)
 

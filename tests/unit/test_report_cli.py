@@ -195,7 +195,7 @@ class TestOptions:
 
     def test_a_name_that_says_nothing_is_wrong_usage(self, folder, capsys):
         assert cli.main(["report", "--to", "report.docx"]) == 2
-        assert "say --format" in capsys.readouterr().err
+        assert "name the format with --format" in capsys.readouterr().err
         assert not list(folder.glob("report*"))
 
     def test_a_place_that_can_not_be_written_is_named(self, folder, capsys):

@@ -34,7 +34,7 @@ class TestStanding:
     def test_all_is_right(self):
         made = report(shop.quiet())
         assert (made.verdict.standing, made.verdict.headline) == (PipelineState.RIGHT, "All is right.")
-        assert "All 14 checks of 4 tables: passed" in made.verdict.detail
+        assert "All 14 checks of 4 tables passed" in made.verdict.detail
         assert "committed 2 min ago" in made.verdict.detail
         assert made.verdict.findings.total == 0
 
@@ -57,7 +57,7 @@ class TestStanding:
         worst = verdict.findings.items[0]
         assert verdict.standing is worst.standing is PipelineState.SET_ASIDE
         assert verdict.headline == "20 changes are set aside; the rest is in the warehouse."
-        assert "14 quarantined, 2 waiting behind these, 4 unreadable" in verdict.detail
+        assert "14 quarantined, 2 waiting for these, 4 unreadable" in verdict.detail
         assert worst.title == "14 changes of shop.orders break total_not_negative"
         assert (worst.since.batch, worst.rows) == (shop.NEGATIVE_AT, 14)
         assert worst.commands[-1] == "ticdc-warehouse quarantine redrive --table shop.orders --rule total_not_negative"
@@ -99,8 +99,8 @@ class TestStanding:
         worst = verdict.findings.items[0]
         assert verdict.standing is worst.standing is PipelineState.STOPPED
         assert verdict.headline == "The pipeline has stopped: shop.orders breaks customer_exists."
-        assert "what batch 140 left" in verdict.detail
-        assert worst.detail == "In batch 141 it saw 3 orders of customers that do not exist."
+        assert "The tables are as batch 140 left them; nothing newer" in verdict.detail
+        assert worst.detail == "In batch 141 the check saw 3 orders of customers that do not exist."
 
     def test_a_batch_that_was_committed_after_all_is_no_stop(self):
         rows = shop.stopped()
@@ -134,7 +134,7 @@ class TestChecks:
 
     def test_changes_that_still_wait_alone_are_set_aside(self):
         rows = shop.quiet() | {"quarantine": [shop.aside(138, "orders", [], 7, code="FENCED")]}
-        assert only(rows).title == "1 change of shop.orders waited behind a quarantined one"
+        assert only(rows).title == "1 change of shop.orders waited for an older, quarantined change"
         assert report(rows).verdict.standing is PipelineState.SET_ASIDE
 
     def test_what_a_held_batch_would_have_quarantined_is_told_once(self):

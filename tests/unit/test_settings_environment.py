@@ -76,7 +76,7 @@ def test_a_new_free_key_is_spelled_as_its_map_spells_keys():
 
 
 def test_where_an_underscore_may_mean_anything_the_key_must_stand_in_the_file():
-    assert "write the key in the file" in refusal_with(WAREHOUSE__CATALOG__S3_ENDPOINT="x")
+    assert "write the key without a value in the file" in refusal_with(WAREHOUSE__CATALOG__S3_ENDPOINT="x")
 
 
 def test_a_whole_map_or_section_is_replaced():
@@ -100,8 +100,8 @@ def test_paths_in_variables_are_relative_to_the_file_too():
         ("SORCE__KIND", "did you mean `source`?"),
         ("SOURCE__TOPIC", "did you mean `topics`?"),
         ("NAME__MORE", "`name` is one value"),
-        ("", "no setting is called so"),
-        ("SOURCE__OPTIONS__", "write the key in the file"),
+        ("", "there is no such setting"),
+        ("SOURCE__OPTIONS__", "write the key without a value in the file"),
     ],
 )
 def test_a_variable_that_matches_nothing_is_an_error(name, said):
@@ -140,5 +140,6 @@ def test_variables_with_one_underscore_are_for_other_uses(name):
 
 
 def test_a_place_for_a_secret_that_no_variable_fills_is_an_error():
-    with pytest.raises(SettingsError, match=r"source\.options\.kafka\.sasl\.jaas\.config: expected text, not nothing"):
+    expected = r"source\.options\.kafka\.sasl\.jaas\.config: expected text, but there is no value"
+    with pytest.raises(SettingsError, match=expected):
         parse(FILE, Path("/etc/shop"), {})

@@ -54,7 +54,7 @@ def test_every_variable_of_the_document_is_a_setting():
 
 
 def test_every_code_of_the_settings_is_explained():
-    sources = (DOCUMENT.parents[1] / "pipeline" / "settings").glob("*.py")
+    sources = (DOCUMENT.parents[2] / "pipeline" / "settings").glob("*.py")
     codes = {found for file in sources for found in re.findall(r'"(SETTINGS_\w+)"', file.read_text())}
     assert codes == set(re.findall(r"^\| `([A-Z_]+)` \|", DOCUMENT.read_text(), flags=re.MULTILINE))
 

@@ -33,7 +33,7 @@ def test_a_statement_about_another_table_of_the_name_is_not_applied(action):
 
 def test_it_says_which_tables_are_meant():
     (found,), _ = checked([about(PLAIN, DropTable(SENT))], {SENT.key: BLANK}, ())
-    assert "s.a b and s.a_b are both sent as s.a_b" in found.actions[0].reason
+    assert "TiCDC sends both s.a b and s.a_b as s.a_b" in found.actions[0].reason
     assert found.tables == (SENT,)
 
 

@@ -11,7 +11,7 @@ ROOMS = ("model", "protocols", "ingest", "operations", "warehouse", "quality", "
 `simulate`, `devstack` and `demo` have names that users type and read."""
 KAFKA = re.compile(r"(?i)kafka|topic|offset|broker")
 OF_ANOTHER_MEANING = re.compile(
-    r"(?i)by[ _]?offset\b|(?<=\")offset regime|offset ordering"  # an ordering's name
+    r"(?i)by[ _]?offset\b|offset ordering"  # an ordering's name
     r"|change\.(TOPIC|OFFSET)\b"  # the columns `_topic` and `_offset`
     r"|\"(_?topic|_?(kafka_)?partition|_?offset|(start|end)_offsets)\"|_topic, _kafka_partition, _offset"
     r"|<name>@<topic>|source\.(topics|topic_pattern|max_offsets_per_trigger)|sink\.kafka-config"

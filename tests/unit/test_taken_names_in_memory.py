@@ -12,7 +12,7 @@ from pipeline.model.names import TableName
 from pipeline.warehouse.held import NAME_TAKEN
 
 TAKEN = f"{NAME_TAKEN}: s.note__changes already belongs to the source table s.note"
-STRANGER = f"{NAME_TAKEN}: s.konto is there already, and no source table's"
+STRANGER = f"{NAME_TAKEN}: a table s.konto exists already, and belongs to no source table"
 
 
 @pytest.fixture
@@ -225,7 +225,10 @@ def test_a_release_that_dies_before_a_rename_that_cannot_be_done_any_more_holds_
     till.put("note__changes", 3)
     till.run()
     assert till.states()["account"] == ("note__changes", "held")
-    assert reason(till, "account") == f"{NAME_TAKEN}: s.note__changes is there already, and no source table's"
+    assert (
+        reason(till, "account")
+        == f"{NAME_TAKEN}: a table s.note__changes exists already, and belongs to no source table"
+    )
     till.move_anothers("note__changes", "mine")
     till.release("note__changes")
     till.assert_right("note__changes")
@@ -266,7 +269,7 @@ def test_what_a_person_has_put_there_is_in_the_way_of_a_new_table(till):
     till.run()
     assert "konto" not in till.states()
     assert {row["reason"] for row in till.own("held")} == {STRANGER}
-    with pytest.raises(Refused, match=r"cannot be released: s\.konto is there already"):
+    with pytest.raises(Refused, match=r"cannot be released: a table s\.konto exists already"):
         till.release("konto")
     till.move_anothers("konto", "mine")
     till.release("konto")

@@ -165,9 +165,9 @@ def documented(page, heading):
     _, section = (ROOT / "docs" / page).read_text().split(f"\n{heading}\n", 1)
     table = section.strip().split("\n\n", 1)[0] if section.strip().startswith("|") else section
     for line in table.splitlines()[2:]:
-        named, warehouse, note = (cell.strip().strip("`") for cell in line.strip("|").split("|"))
+        named, warehouse, note = (cell.strip() for cell in line.strip("|").split("|"))
         plain = re.sub(r" family| ?\([^)]*\)", "", named)
-        yield plain.split(", "), re.split(r", ", warehouse), note
+        yield plain.split(", "), re.split(r", ", warehouse.strip("`")), note
 
 
 @pytest.mark.parametrize(("page", "heading"), PAGES)

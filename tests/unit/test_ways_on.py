@@ -27,12 +27,17 @@ SCHEMA = "tests/unit/test_cli_config.py::test_config_schema_lists_every_key_for_
 SUBMITTED = E2E + "test_cluster.py::test_a_driver_without_what_it_needs_is_told_so"
 HELPED = "tests/unit/test_cli_config.py::test_no_command_at_all_shows_the_help_and_is_wrong_usage"
 TOPICS = E2E + "test_recovery.py::test_"
+EXAMINED = E2E + "test_doctor.py::test_a_set_up_in_order_has_nothing_wrong_and_is_left_as_it_is"
 
 WALKED = {
     "pipeline/__main__.py: config spark-submit": SUBMITTED,
     "pipeline/airflow/dag.py: tables list": LISTED,
     "pipeline/causes.py: tables restore": RESTORED,
     "pipeline/cli/__init__.py: COMMAND --help": HELPED,
+    "pipeline/cli/checkup/changefeed.py: doctor": EXAMINED,
+    "pipeline/cli/checkup/machine.py: doctor": EXAMINED,
+    "pipeline/cli/checkup/messages.py: doctor": EXAMINED,
+    "pipeline/cli/checkup/whole.py: doctor": EXAMINED,
     "pipeline/cli/checkup/messages.py: inspect": E2E
     + "test_doctor.py::test_what_would_be_a_dead_letter_is_shown_in_bytes",
     "pipeline/cli/checkup/warehouse.py: quarantine list": SET_ASIDE,
@@ -40,6 +45,8 @@ WALKED = {
     "pipeline/cli/checkup/warehouse.py: tables release": NAME_RELEASED,
     "pipeline/cli/checkup/warehouse.py: tables restore": RESTORED,
     "pipeline/lake/consistent_points.py: tables as-of": AS_OF,
+    "pipeline/lake/consistent_points.py: tables history NAME": E2E
+    + "test_cli.py::test_the_history_has_the_statement_the_versions_and_what_readers_saw",
     "pipeline/cli/demo.py: devstack down --folder": DEVSTACK,
     "pipeline/cli/devstack.py: devstack up": DEVSTACK,
     "pipeline/cli/quarantine.py: quarantine redrive": SET_ASIDE,
@@ -56,6 +63,8 @@ WALKED = {
     "pipeline/runtime/process.py: devstack down": DEVSTACK,
     "pipeline/devstack/stack.py: devstack down": DEVSTACK,
     "pipeline/model/holding.py: tables release": RELEASED,
+    "pipeline/model/holding.py: tables release NAME": "tests/golden/test_faults_no_key.py"
+    "::test_when_its_rows_come_with_a_key_it_is_released_and_the_others_are_dead_letters",
     "pipeline/quality/gate.py: report": REPORTED,
     "pipeline/settings/document.py: config schema": SCHEMA,
     "pipeline/settings/faults.py: config schema": SCHEMA,
@@ -81,6 +90,7 @@ WALKED = {
     + "test_taken_names.py::test_a_table_that_waits_and_is_dropped_leaves_its_old_name_to_a_new_one",
     "pipeline/runtime/session.py: config spark-submit": SUBMITTED,
     "pipeline/ingest/accounting.py: tables list": LISTED,
+    "pipeline/ingest/accounting.py: tables release NAME": RELEASED,
     "pipeline/warehouse/place.py: run --accept": E2E
     + "test_elsewhere.py::test_a_catalog_whose_tables_lie_elsewhere_goes_on_where_it_was_moved_to_if_that_is_accepted",
     "pipeline/warehouse/records.py: run --accept": "tests/unit/test_owner.py"

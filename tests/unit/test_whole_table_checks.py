@@ -70,7 +70,7 @@ def test_a_whole_table_that_breaks_a_check_ends_a_run_whose_rows_are_in(context,
     found |= {"bank.account": (Severity.FAIL, False), "bank.note": (Severity.HOLD, False)}
     with pytest.raises(QualityStop, match=r"bank\.account as a whole: two_owners: ") as ended:
         whole_table_checks.audit_after(context, ALL)
-    assert "the rows are in already" in ended.value.hint
+    assert "the rows are in the table already" in ended.value.hint
     assert states(context) == {"account": State.LIVE, "note": State.HELD}
 
 

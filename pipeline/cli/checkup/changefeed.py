@@ -41,7 +41,7 @@ class MessageSample:
         return self.whole or self.seconds >= TELLING_SECONDS
 
     def __str__(self) -> str:
-        return f"the newest {counted(self.messages, 'message')} (of {self.seconds:,.0f} s)"
+        return f"the newest {counted(self.messages, 'message')} (within {self.seconds:,.0f} s)"
 
 
 def watermarks(setting: bool | None, sample: MessageSample) -> Iterator[Finding]:  # noqa: FBT001 - a setting, as it stands
@@ -50,26 +50,27 @@ def watermarks(setting: bool | None, sample: MessageSample) -> Iterator[Finding]
         if setting is False:
             yield note(
                 ABOUT, "changefeed.avro-enable-watermark is false, but the messages have watermarks; they are applied",
-                "set it to true, or is this another changefeed than the one you mean?",
+                "set it to true, or check that this is the changefeed you mean",
             )  # fmt: skip
     elif not sample.is_telling:
         if setting:
             yield note(
-                ABOUT, f"no watermark among {sample}: too short a time to tell whether there are any",
-                "call doctor again when the changefeed is less busy",
+                ABOUT, f"there is no watermark among {sample}: the time is too short to know whether TiCDC sends any",
+                "run ticdc-warehouse doctor again when the changefeed is less busy",
             )  # fmt: skip
     elif setting:
         yield note(
-            ABOUT, f"changefeed.avro-enable-watermark is true, but no watermark is among {sample}: "
-            "TRUNCATE, DROP and RENAME never arrive",
-            "is it in the sink URI with enable-tidb-extension=true (cdc cli changefeed query), and has this TiCDC the "
-            "setting? docs/reference/protocols/avro.md: Which versions",
+            ABOUT, f"changefeed.avro-enable-watermark is true, but there is no watermark among {sample}; without "
+            "watermarks TRUNCATE, DROP and RENAME never arrive",
+            "check that the sink URI has it, with enable-tidb-extension=true (cdc cli changefeed query), and that "
+            "this version of TiCDC has the setting (docs/reference/protocols/avro.md: Which versions)",
         )  # fmt: skip
     elif setting is None:
         yield note(
             ABOUT, f"no watermark among {sample}: TRUNCATE, DROP and RENAME do not arrive, and tables have no cuts",
-            "add avro-enable-watermark=true to the sink URI; if that is meant, say changefeed.avro-enable-watermark: "
-            "false. docs/reference/protocols/avro.md: What a changefeed without watermarks cannot tell",
+            "add avro-enable-watermark=true to the sink URI; or, if you want it so, set "
+            "changefeed.avro-enable-watermark: false (docs/reference/protocols/avro.md: What a changefeed without "
+            "watermarks cannot tell)",
         )  # fmt: skip
 
 
@@ -79,15 +80,15 @@ def old_values(setting: bool | None, images: OldImages) -> Iterator[Finding]:  #
         if images.updates:
             yield note(
                 ABOUT, f"changefeed.enable-old-value is false, but {counted(images.updates, 'update')} of "
-                f"{counted(images.rows, 'row')} carry the row as it was; inserts are shown as upserts",
-                "take it out of the settings: then inserts and updates are told apart",
+                f"{counted(images.rows, 'row')} carry old values; with this setting inserts are shown as upserts",
+                "remove the setting: then a run can tell inserts from updates",
             )  # fmt: skip
     elif images.rows and not images.updates and (setting or images.bare_deletes):
-        keys = ", and deletes have their key alone" if images.bare_deletes else ""
+        keys = ", and deletes carry only the key" if images.bare_deletes else ""
         yield note(
-            ABOUT, f"none of {counted(images.rows, 'row')} carries the row as it was{keys}: only inserts, or a "
-            "changefeed without old values, whose updates would be shown as inserts",
-            "if updates are among them: changefeed: {enable-old-value: false}",
+            ABOUT, f"none of {counted(images.rows, 'row')} carries old values{keys}: there are no updates among them, "
+            "or the changefeed sends no old values, and a run would show its updates as inserts",
+            "if there are updates among them, set changefeed: {enable-old-value: false}",
         )  # fmt: skip
 
 
@@ -95,7 +96,7 @@ def updates_without_old_values(images: OldImages) -> Iterator[Finding]:
     """Of a Simple changefeed, which has no setting that leaves them out."""
     if images.without:
         yield note(
-            ABOUT, f"{counted(images.without, 'update')} of {counted(images.rows, 'row')} lack the row as it was: "
-            "they become dead letters",
-            "Simple as TiCDC sends it has `old` in each update: what else writes to, or filters, these topics?",
+            ABOUT, f"{counted(images.without, 'update')} of {counted(images.rows, 'row')} carry no old values: a run "
+            "makes them dead letters",
+            "TiCDC sends `old` in each update of Simple: find out what else writes to these topics, or filters them",
         )  # fmt: skip

@@ -59,7 +59,9 @@ def wrong(about: str, sentence: str, todo: str) -> Finding:
 
 def explained(about: str, error: Explained) -> Finding:
     """An error of ours, with its own next step."""
-    return wrong(about, f"{error.code}: {error.message}", error.hint or "the same command with --debug shows where")
+    return wrong(
+        about, f"{error.code}: {error.message}", error.hint or "run the same command with --debug to see where"
+    )
 
 
 def guarded(about: str, findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -72,4 +74,4 @@ def guarded(about: str, findings: Iterable[Finding]) -> Iterator[Finding]:
             yield explained(about, cause)
         else:
             _log.debug("doctor", about=about, exc_info=True)
-            yield wrong(about, reason(error)[:300], "the same command with --debug shows where")
+            yield wrong(about, reason(error)[:300], "run the same command with --debug to see where")

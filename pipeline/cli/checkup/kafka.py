@@ -51,13 +51,13 @@ def examined(
     if hidden:
         yield wrong(
             "permissions", f"this user may not see {some(hidden)}: the ACL for DESCRIBE on them is missing",
-            _GRANT.format("Read") + " allows both to see and to read",
+            _GRANT.format("Read") + " lets this user see and read them",
         )  # fmt: skip
     if not state.topics:
         wanted = f"topics that match {source.topic_pattern}" if source.topic_pattern else ", ".join(source.topics)
         yield note(
             "kafka", f"{source.bootstrap_servers} answers, but has none of: {wanted}",
-            "a run waits for them; if they are there, this user may not see them (ACL: DESCRIBE on the topics)",
+            "a run waits for them; if they exist, this user lacks the right to see them (ACL: DESCRIBE on the topics)",
         )  # fmt: skip
         return
     has = f"{counted(len(state.topics), 'topic')}, {counted(len(state.partitions()), 'partition')}"
@@ -66,15 +66,17 @@ def examined(
     if nameless:
         yield note(
             "kafka", offsets.without_ids(nameless),
-            "begin the warehouse afresh when you make one again; a newer broker gives ids, and a run takes its "
-            "progress over",
+            "when you create such a topic again, begin with a new warehouse; a newer broker gives topic ids, and a "
+            "run keeps its progress",
         )  # fmt: skip
     for sentence in offsets.gone(cluster.wanted, committed, state.topics) if committed else ():
-        yield note("kafka", sentence, "if it is made again, a run says what to do (TOPIC_RECREATED)")
+        yield note("kafka", sentence, "if you create it again, a run says what to do (TOPIC_RECREATED)")
     absent = [topic for topic in missing if topic not in hidden]
     if absent:
         yield note(
-            "kafka", f"not there: {', '.join(absent)}", "a continuous run waits for them, --available-now skips them"
+            "kafka",
+            f"these topics do not exist: {', '.join(absent)}",
+            "a continuous run waits for them, --available-now skips them",
         )
     yield from _permissions(state, barred)
     yield from _compaction(cluster, state)
@@ -96,8 +98,8 @@ def _compaction(cluster: Cluster, state: KafkaState) -> Iterator[Finding]:
     policies = cluster.cleanup_policies(list(state.topics))
     if not policies:
         yield note(
-            "kafka", "whether topics are compacted is not known: the ACL for DESCRIBE_CONFIGS on them is missing",
-            "no run needs it; to let doctor look: " + _GRANT.format("DescribeConfigs"),
+            "kafka", "doctor cannot see whether topics are compacted: the ACL for DESCRIBE_CONFIGS on them is missing",
+            "a run does not need it; to let doctor look: " + _GRANT.format("DescribeConfigs"),
         )  # fmt: skip
     compacted = sorted(name for name, policy in policies.items() if "compact" in policy)
     if compacted:
@@ -122,11 +124,12 @@ def _offsets(settings: Settings, committed: Committed, state: KafkaState) -> Ite
     )
     planned = checkpoint.planned_batch(checkpoint.folder_of(settings.checkpoint))
     if planned is None:
-        yield fine("checkpoint", "none that can be read: a run begins where the tables end")
+        yield fine("checkpoint", "there is no checkpoint that can be read: a run begins where the tables end")
     elif checkpoint.can_continue(planned, committed, state):
         yield fine("checkpoint", "agrees with the tables")
     else:
         yield note(
-            "checkpoint", "is of another moment than the tables: the next run begins where the tables end",
-            "nothing: that run makes a new one; but who has put an older checkpoint or older tables there?",
+            "checkpoint", "does not match the tables: the next run begins where the tables end",
+            "nothing to do: that run makes a new checkpoint. But find out who put an older checkpoint or older tables "
+            "there",
         )  # fmt: skip

@@ -43,9 +43,9 @@ def libraries() -> Iterator[Finding]:
     home, missing = lacking()
     if missing:
         yield wrong(
-            "jars", f"{counted(len(missing), 'file')} not in {home}: {some(missing)}",
-            "python -m pipeline.devstack fetch brings them (as any run does), then doctor again: what is beyond this "
-            "machine is asked with them",
+            "jars", f"{counted(len(missing), 'file')} missing in {home}: {some(missing)}",
+            "run python -m pipeline.devstack fetch (any run fetches them too), then ticdc-warehouse doctor again: it "
+            "needs them for everything beyond this machine",
         )  # fmt: skip
         return
     yield fine("jars", f"{len(jars('spark'))} for Spark, whole and as pinned")
@@ -61,15 +61,17 @@ def folders(settings: Settings) -> Iterator[Finding]:
                 file.flush()
         except OSError as error:
             yield wrong(
-                about, f"{there} cannot be written by this user: {error.strerror}",
-                f"give it to the user that runs: {folder}",
+                about, f"this user cannot write to {there}: {error.strerror}",
+                f"let the user that runs the pipeline write to {folder}",
             )  # fmt: skip
             continue
         free = shutil.disk_usage(there).free
         done = "a file was written there and removed" if there == folder else "can be made"
         sentence = f"{folder}: {done}, {human(free)} free"
         if free < LITTLE_SPACE:
-            yield note(about, sentence, "compaction writes a table anew before the old files go: give it more room")
+            yield note(
+                about, sentence, "give it more room: compaction writes a table anew before it removes the old files"
+            )
         else:
             yield fine(about, sentence)
 
@@ -83,7 +85,9 @@ def memory(settings: Settings) -> Iterator[Finding]:
     sentence = f"{human(asked)} for Spark's driver, of {human(has)}{limited}; {os.cpu_count()} cores"
     if asked > has * 3 // 4:
         yield note(
-            "memory", sentence, "lower spark.conf spark.driver.memory: the machine would swap or end the process"
+            "memory",
+            sentence,
+            "lower spark.driver.memory in spark.conf: otherwise the machine would swap or end the process",
         )
     else:
         yield fine("memory", sentence)

@@ -36,13 +36,19 @@ if TYPE_CHECKING:
 NEWEST = 200
 """Records of each partition that are looked at."""
 _STEPS = (
-    ("but the messages say", "say in the settings what the sink URI says; or is it another changefeed than you mean?"),
-    ("MEMBERS_UNKNOWN", "name them: warehouse.columns: {schema.table.column: \"enum('a','b')\"}"),
+    (
+        "but the messages say",
+        "set in the settings what the sink URI says, or check that this is the changefeed you mean",
+    ),
+    ("MEMBERS_UNKNOWN", "name its members in warehouse.columns: {schema.table.column: \"enum('a','b')\"}"),
     ("output-old-value", "set it in the changefeed's configuration (cdc cli changefeed update)"),
-    ("before their schema", "nothing, if it comes; else set send-bootstrap-interval-in-sec in the changefeed's [sink]"),
+    (
+        "before their schema",
+        "nothing to do if the schema comes; otherwise set send-bootstrap-interval-in-sec in the changefeed's [sink]",
+    ),
 )
 """The next step, by what stands in a warning of a protocol."""
-_ELSE = "the protocol's page in docs/ says what is meant"
+_ELSE = "see the protocol's page in docs/reference/protocols/"
 
 
 def examined(spark: SparkSession, settings: Settings, protocol: SourceProtocol, state: KafkaState) -> Iterator[Finding]:
@@ -55,7 +61,8 @@ def examined(spark: SparkSession, settings: Settings, protocol: SourceProtocol, 
     if not ranges:
         yield note(
             "messages", "the topics are empty",
-            "is the changefeed running (cdc cli changefeed query: state normal), and does it write to these topics?",
+            "check that the changefeed runs (cdc cli changefeed query shows state: normal), and that it writes to "
+            "these topics",
         )  # fmt: skip
         return
     raw = records(spark, settings, ranges).cache()
@@ -116,11 +123,17 @@ def _refusal(settings: Settings, refused: Undecodable, prepared: DataFrame, *, a
     """A finding for messages that would become dead letters; if none can be read, the settings are probably wrong."""
     example = prepared.where(refused.where).select("topic", "partition", "offset", "key", "value").first()
     if example is None:
-        sentence = f"{refused.code}: {refused.rows:,} of the newest; {refused.message}"
-        return wrong("messages", sentence, "call doctor again: none of them could be read once more")
+        sentence = f"{refused.code}: {refused.rows:,} of the newest messages; {refused.message}"
+        return wrong(
+            "messages",
+            sentence,
+            "run ticdc-warehouse doctor again: when doctor looked a second time, it could not read any of them",
+        )
     like = recognise(*(None if part is None else bytes(part) for part in (example["key"], example["value"])))
     place = f"{example['topic']} --partition {example['partition']} --offset {example['offset']}"
-    sentence = f"{refused.code}: {refused.rows:,} of the newest; {refused.message}; one looks like {like.sentence}"
+    sentence = (
+        f"{refused.code}: {refused.rows:,} of the newest messages; {refused.message}; one looks like {like.sentence}"
+    )
     other = like.protocol and (like.protocol, like.encoding or None) != (
         settings.source.protocol,
         settings.source.encoding,
@@ -137,17 +150,18 @@ def _remarks(
     yield from _warned(messages.warnings)
     for version in messages.unknown:
         yield note(
-            "changefeed", f"{version.table}: rows of a schema that nothing among them describes",
-            "they wait until a BOOTSTRAP or DDL brings it: send-bootstrap-interval-in-sec",
+            "changefeed", f"{version.table}: no message among the newest describes the schema of its rows",
+            "the rows stay pending until a BOOTSTRAP or DDL brings the schema (send-bootstrap-interval-in-sec)",
         )  # fmt: skip
     if readable and protocol.ordering is Ordering.BY_COMMIT_TS and not messages.watermarks:
         yield note(
             "changefeed", "no watermark among the newest messages",
-            "tables show changes when a watermark covers them: is the changefeed running (state: normal)?",
+            "tables show a change after a watermark has covered it: check that the changefeed runs (state: normal)",
         )  # fmt: skip
     if protocol.ordering is Ordering.BY_OFFSET and facts.commit_ts_optional:
         yield note(
-            "changefeed", "rows have no commit ts: changes apply by offset, and no moment can be asked for",
+            "changefeed", "rows have no commit ts: a run applies changes by offset, and you cannot read the tables as "
+            "of a commit ts",
             "for consistent points set enable-tidb-extension=true in its sink URI, and begin a new warehouse",
         )  # fmt: skip
     hints = [hint for table in messages.tables for hint in _hints(table)]
@@ -170,11 +184,17 @@ def _hints(messages: TableMessages) -> Iterator[tuple[str, str]]:
     for seen in messages.versions:
         if not seen.key_only and seen.version.handle == ():
             yield (
-                f"{messages.table} has no handle key: equal rows cannot be told apart, and re-sent inserts may double",
+                (
+                    f"{messages.table} has no handle key: a run cannot tell equal rows apart, and redelivered inserts "
+                    "may be there twice"
+                ),
                 "give it a primary key, or a unique key over NOT NULL columns, in TiDB",
             )
         if seen.version.keys_vary:
             yield (
-                f"{messages.table}: keys are sent in several forms (a key was changed, or the dispatcher was)",
-                "if nobody has changed the key: dispatch by index-value, always over the same columns (docs/reference/protocols/avro.md)",
+                f"{messages.table}: TiCDC has sent keys in several forms (the key or the dispatcher was changed)",
+                (
+                    "if the key was not changed: dispatch by index-value, always over the same columns "
+                    "(docs/reference/protocols/avro.md)"
+                ),
             )

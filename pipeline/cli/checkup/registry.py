@@ -20,7 +20,10 @@ NONE = "NONE"
 BACKWARD = ("ADD COLUMN … NOT NULL without default", "NULL to NOT NULL", "INT to VARCHAR")
 FORWARD = ("DROP of a NOT NULL column without default", "INT to BIGINT", "NOT NULL to NULL", "INT to VARCHAR")
 REFUSED = {"BACKWARD": BACKWARD, "FORWARD": FORWARD, "FULL": tuple(dict.fromkeys((*BACKWARD, *FORWARD)))}
-"""By level, what it refuses for example (docs/reference/registry.md, "Compatibility"); `_TRANSITIVE` ones look further back."""
+"""By level, what it refuses for example (docs/reference/registry.md, "Compatibility").
+
+`_TRANSITIVE` ones look further back.
+"""
 _TRANSITIVE = "_TRANSITIVE"
 
 
@@ -33,16 +36,16 @@ def examined(client: RegistryClient, topics: Collection[str], every: Collection[
     if without:
         yield note(
             "registry", f"no subject for {counted(len(without), 'topic')}: {some(without)}",
-            "a topic that has DDL and watermarks alone needs none; else no row was sent there yet, or TiCDC was given "
-            "another registry (the sink URI's schema-registry)", each=dict.fromkeys(without, ""),
+            "a topic with only DDL and watermarks needs none. Otherwise TiCDC has not sent a row there yet, or it "
+            "uses another registry (the sink URI's schema-registry)", each=dict.fromkeys(without, ""),
         )  # fmt: skip
     of_topics = {subject for topic in every for subject in (subjects_of(topic).key, subjects_of(topic).value)}
     strays = sorted(subjects - of_topics)
     if strays:
         yield note(
-            "registry", f"{counted(len(strays), 'subject')} of no topic that this user sees: {some(strays)}",
-            "of topics that are gone: DELETE <registry>/subjects/<subject>; or does TiCDC write to another Kafka than "
-            "source.bootstrap_servers?", each=dict.fromkeys(strays, ""),
+            "registry", f"{counted(len(strays), 'subject')} without a topic that this user sees: {some(strays)}",
+            "if the topics are gone: DELETE <registry>/subjects/<subject>; otherwise check whether TiCDC writes to "
+            "another Kafka than source.bootstrap_servers", each=dict.fromkeys(strays, ""),
         )  # fmt: skip
     mine = sorted(
         subject
@@ -61,18 +64,18 @@ def _compatibility(client: RegistryClient, subjects: list[str]) -> Iterator[Find
     for subject, level in levels.items():
         held[level].append(subject)
     alike, every = f"{len(held[general]):,}", counted(len(subjects), "subject")
-    sentence = f"the registry's own level is {general}, which {alike} of {every} have"
+    sentence = f"the registry's own level is {general}; {alike} of {every} have it"
     others = (
         f"; {len(held[level]):,} {'has' if len(held[level]) == 1 else 'have'} {level}: {some(held[level])}"
         for level in sorted(held.keys() - {general})
     )
     yield fine("compatibility", sentence + "".join(others), each=levels)
     for level in sorted(level for level, those in held.items() if those and level != NONE):
-        sentence = f"{level}, of {some(held[level])}, {_refuses(level)}"
+        sentence = f"{level} (level of {some(held[level])}) {_refuses(level)}"
         yield note(
             "compatibility",
-            f"{sentence}: at its first row such a DDL stops the changefeed itself",
-            'to let all pass: PUT <registry>/config/<subject> {"compatibility": "NONE"}',
+            f"{sentence}: such a DDL stops the changefeed itself at the first row after it",
+            'to let every DDL pass: PUT <registry>/config/<subject> {"compatibility": "NONE"}',
         )
 
 

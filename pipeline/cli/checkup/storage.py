@@ -94,7 +94,7 @@ def examined(settings: Settings, spark: SparkSession) -> Iterator[Finding]:
     """The checkpoint, the files and their layout, what a run would not take, and what could be deleted."""
     store, place = store_of(settings.source), settings.source.place
     if isinstance(store, FolderStore) and not store.root.is_dir():
-        yield wrong("storage", f"{place} is no folder of this machine", "check source.path")
+        yield wrong("storage", f"{place} is not a folder on this machine", "check source.path")
         return
     yield _checkpoint(store, place)
     facts, removable = _Listing(settings.source.protocol), _removable(settings, store, spark)
@@ -131,7 +131,7 @@ def _layout(settings: Settings, facts: _Listing, store: Store) -> Iterator[Findi
         shown = partial(_shown, lines, store, entry.path) if not differences else dict
         differences |= dict.fromkeys(denied(settings.changefeed, layout, shown))
     for sentence in differences:
-        yield note("changefeed", sentence, "correct the setting, or is this another changefeed than the one you mean?")
+        yield note("changefeed", sentence, "correct the setting, or check that this is the changefeed you mean")
     if together:
         yield wrong("changefeed", f"the partitions of {some(together)} {SHARED}", UNSHARED)
 
@@ -148,7 +148,7 @@ def _expiry(settings: Settings, facts: _Listing) -> Iterator[Finding]:
     sentence = (
         f"the first files of {counted(facts.expired, 'folder')} are gone; the oldest that is left is {written(age)} old"
     )
-    todo = "a pause of this pipeline must be shorter than file-expiration-days of the changefeed"
+    todo = "do not stop this pipeline for longer than file-expiration-days of the changefeed"
     if age < keep_for:
         sentence += f", which is less than warehouse.maintenance.keep_for ({written(keep_for)})"
     yield note("changefeed", sentence, todo)
@@ -160,8 +160,9 @@ def _passed_over(facts: _Listing, store: Store) -> Iterator[Finding]:
         named = some(facts.strange) or "links"
         yield note(
             "storage",
-            f"a run passes over {counted(len(facts.strange), 'file')} and {counted(links, 'link')}: {named}",
-            "nothing, if they are not the changefeed's; rows of another protocol say that source.protocol is wrong",
+            f"a run skips {counted(len(facts.strange), 'file')} and {counted(links, 'link')}: {named}",
+            "nothing to do if they are not the changefeed's; if they are rows of another protocol, source.protocol is "
+            "wrong",
         )
 
 
@@ -200,12 +201,12 @@ def _checkpoint(store: Store, place: str) -> Finding:
             "check source.path: it is the folder of the sink URI; a new changefeed writes the file after some seconds",
         )  # fmt: skip
     except UNREADABLE as error:
-        return wrong("storage", f"METADATA_UNREADABLE: `{METADATA}` has no checkpoint ts ({error})", "look at it")
+        return wrong("storage", f"METADATA_UNREADABLE: `{METADATA}` has no checkpoint ts ({error})", "look at the file")
     now = time.time()
-    age = f"the changefeed is complete up to {written(age_of(commit_ts, now))} ago"
+    age = f"TiCDC has written everything up to {written(age_of(commit_ts, now))} ago"
     if now - modified < _OLD_SECONDS:
         return fine("storage", age)
     return note(
         "storage", f"{age}; `{METADATA}` was last written {written(now - modified)} ago",
-        "does the changefeed run? TiCDC writes the file every two seconds",
+        "check that the changefeed runs: TiCDC writes the file every two seconds",
     )  # fmt: skip

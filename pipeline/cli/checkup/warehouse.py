@@ -55,7 +55,7 @@ def examined(settings: Settings) -> Iterator[Finding]:
     held = [pair for pair in pairs if pair.state is State.HELD]
     for pair in held:
         release = way_on(pair.source, pair.held_reason)
-        todo = f"run these statements by Spark SQL, then {release}" if _is_altered(pair) else release
+        todo = f"run these statements in Spark SQL, then: {release}" if _is_altered(pair) else release
         yield note("tables", f"{pair.source} is held: {pair.held_reason}", todo)
     yield from _columns(pairs)
     waiting = pending.found(catalog, table_metadata.held(pairs))
@@ -63,7 +63,7 @@ def examined(settings: Settings) -> Iterator[Finding]:
         yield note("tables", wait.sentence, _release(wait))
     yield from _set_aside_groups(catalog)
     if not held and not waiting:
-        yield fine("tables", "none is held")
+        yield fine("tables", "no table is held")
 
 
 def _is_altered(pair: table_metadata.Pair) -> bool:
@@ -76,18 +76,16 @@ def _columns(pairs: Iterable[table_metadata.Pair]) -> Iterator[Finding]:
         altered = table_metadata.alterations(pair)
         names = [f"{table}.{column}" for table, alteration in altered.items() for column in alteration.not_ours]
         if names:
-            sentence = (
-                f"{pair.source} has {counted(len(names), 'column')} that {'is' if len(names) == 1 else 'are'} not ours"
-            )
+            sentence = f"{pair.source} has {counted(len(names), 'column')} that the pipeline did not make"
             yield note(
                 "tables", f"{sentence}: {', '.join(names)}",
-                "they stay, and are NULL in new rows (docs/reference/tables.md: What you may alter)",
+                "they stay; a run leaves them NULL in new rows (docs/reference/tables.md: What you may alter)",
             )  # fmt: skip
         why = reason([fault for alteration in altered.values() for fault in alteration.faults])
         if why and pair.state is State.LIVE:
             yield note(
                 "tables", f"the next run will hold {pair.source}: {why}",
-                "run these statements by Spark SQL before that",
+                "before that, run these statements in Spark SQL",
             )  # fmt: skip
 
 
@@ -95,8 +93,10 @@ def _release(wait: pending.PendingRecords) -> str:
     """What to do about pending records of a table that is not held."""
     command = f"ticdc-warehouse tables release {wait.table}"
     if wait.by_itself:
-        return f"nothing, it comes in by itself; what can never come is given up by {command}"
-    return f"let its name be free (the reason says who has it), then {command}"
+        return (
+            f"nothing to do: a run brings the records in as soon as it can. To give up what can never come: {command}"
+        )
+    return f"free its name (the reason says who has it), then: {command}"
 
 
 def committed(settings: Settings) -> Committed:
@@ -146,7 +146,7 @@ def _lost(settings: Settings, catalog: Reader) -> Iterator[Finding]:
     if lost:
         names = ", ".join(sorted(lost)[:5])
         yield wrong(
-            "warehouse", f"{len(lost)} tables lie there that the catalog does not know: {names}",
+            "warehouse", f"the warehouse's folder has {len(lost)} tables that the catalog does not know: {names}",
             "ticdc-warehouse tables restore",
         )  # fmt: skip
 
@@ -159,13 +159,17 @@ def _writer(settings: Settings) -> Iterator[Finding]:
     try:
         lock.acquire()
     except Timeout:
-        yield fine("writer", f"at work: {described(holder(settings.warehouse.path))}")
+        yield fine("writer", f"a process writes the warehouse: {described(holder(settings.warehouse.path))}")
         return
     except OSError as error:
-        yield wrong("writer", f"{file} cannot be locked: {error.strerror}", "give the warehouse to the user that runs")
+        yield wrong(
+            "writer",
+            f"{file} cannot be locked: {error.strerror}",
+            "let the user that runs the pipeline write to the warehouse",
+        )
         return
     lock.release()
-    yield fine("writer", "nobody writes the warehouse now")
+    yield fine("writer", "no process writes the warehouse now")
 
 
 def _owner(settings: Settings, catalog: Reader) -> Iterator[Finding]:
@@ -183,8 +187,8 @@ def _owner(settings: Settings, catalog: Reader) -> Iterator[Finding]:
     if names - {settings.name}:
         others = ", ".join(sorted(names - {settings.name}))
         yield note(
-            "warehouse", f"it was written by pipeline {others}, and the settings name {settings.name}",
-            f"if that was no renaming, set `name` to {others}: two pipelines on one warehouse lose changes",
+            "warehouse", f"the pipeline {others} wrote it, and the settings name {settings.name}",
+            f"if you did not rename the pipeline, set `name` to {others}: two pipelines on one warehouse lose changes",
         )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pipeline.settings import Settings
     from pipeline.sources.source import Committed
 
-_FIRST = "mend what the line about the warehouse says, then doctor again"
+_FIRST = "fix what the line about the warehouse says, then run ticdc-warehouse doctor again"
 
 
 def examined(settings: Settings, *, able: bool) -> Iterator[Finding]:
@@ -44,8 +44,8 @@ def examined(settings: Settings, *, able: bool) -> Iterator[Finding]:
         yield from guarded("spark", _with_spark(settings))
     elif settings.source.topic_pattern is not None:
         yield note(
-            "settings", f"source.topic_pattern {settings.source.topic_pattern} is not judged: Java has to do it",
-            "mend what the lines about java and jars say, then doctor again",
+            "settings", f"doctor did not check source.topic_pattern {settings.source.topic_pattern}: that takes Java",
+            "fix what the lines about java and jars say, then run ticdc-warehouse doctor again",
         )  # fmt: skip
 
 
@@ -73,7 +73,7 @@ def _store(settings: Settings, spark: SparkSession) -> Iterator[Finding]:
             "let this user write, read and delete there; the catalog's properties say how the store is reached "
             "(warehouse.catalog, docs/reference/configuration.md)"
         )  # fmt: skip
-        yield wrong("warehouse", f"{data} cannot be written as a run would: {why}", todo)
+        yield wrong("warehouse", f"doctor could not write {data} as a run would: {why}", todo)
     else:
         yield fine("warehouse", f"{data}: a file was written there and removed, as a run would")
 
@@ -94,7 +94,9 @@ def _committed(settings: Settings) -> Generator[Finding, None, Committed | None]
     except Exception as error:  # noqa: BLE001 - the warehouse's own line has said what is wrong there
         cause = error if isinstance(error, Explained) else causes.explained(error)
         code = cause.code if cause is not None else type(error).__name__
-        yield note("offsets", f"how far the tables are is not known ({code}), so nothing is compared with them", _FIRST)
+        yield note(
+            "offsets", f"doctor does not know how far the tables are ({code}), so it compares nothing with them", _FIRST
+        )
         return None
 
 
@@ -118,7 +120,12 @@ def _sources(settings: Settings, spark: SparkSession, resources: ExitStack) -> I
             answers = answers and finding.mark is not Mark.WRONG
             yield finding
     if committed is None and PROTOCOLS[settings.source.protocol].ordering is Ordering.BY_COMMIT_TS:
-        yield note("messages", "not looked at: what earlier ones have said of columns is in the warehouse", _FIRST)
+        yield note(
+            "messages",
+            "doctor did not look at them: what earlier messages said of columns is in the "
+            "warehouse, which could not be read",
+            _FIRST,
+        )
     elif answers and state.topics:
         protocol = protocol_of(settings, client, DescribedVersions(settings))
         yield from guarded("messages", messages.examined(spark, settings, protocol, state))

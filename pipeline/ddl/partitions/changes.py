@@ -60,9 +60,9 @@ def _doubt(action: Action) -> str:
     """Why the definitions do not tell any more where rows lie; empty if they do."""
     match action:
         case UnclearPartitions():
-            return f"its partitions were changed by a statement that is not understood: {action.reason}"
+            return f"a statement that was not understood has changed its partitions: {action.reason}"
         case ExchangePartition(validation=False):
-            return f"partition {action.name} took in rows without validation, which may belong elsewhere"
+            return f"partition {action.name} took in rows without validation, so they may belong to another partition"
     return ""
 
 
@@ -70,7 +70,8 @@ def _added(scheme: PartitionScheme, action: AddPartitions) -> PartitionScheme:
     if action.partitions:
         return scheme.having((*scheme.partitions, *action.partitions))
     if scheme.kind is not PartitionKind.HASH:
-        return scheme.refused(f"{action.number} partitions were added to those of {scheme.kind}, which have no number")
+        why = f"{action.number} partitions were added by number, but partitions of {scheme.kind} have no numbers"
+        return scheme.refused(why)
     return scheme.having((*scheme.partitions, *numbered(len(scheme.partitions), action.number)))
 
 

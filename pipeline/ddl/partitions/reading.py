@@ -78,11 +78,12 @@ def _scheme(cursor: Cursor, collation: Callable[[str], str]) -> PartitionScheme:
         partitions = numbered(0, number or 1)
     scheme = PartitionScheme(kind, columns, partitions)
     if linear or kind is PartitionKind.KEY:
-        return scheme.refused(f"which rows {'LINEAR ' * linear}{kind} puts where is not known here")
+        why = f"this version does not know which rows {'LINEAR ' * linear}{kind} puts into which partition"
+        return scheme.refused(why)
     if expression:
         return scheme.refused(f"the table is partitioned by the expression {expression}")
     if number and number != len(partitions):
-        return scheme.refused(f"{number} partitions are said and {len(partitions)} defined")
+        return scheme.refused(f"the statement says {number} partitions and defines {len(partitions)}")
     return scheme.having(partitions)
 
 

@@ -127,7 +127,7 @@ def predicate(
     if names is None:
         return Everything()
     if scheme is None:
-        return NotUnderstood("how the table is partitioned was never seen")
+        return NotUnderstood("no statement has said how the table is partitioned")
     if scheme.unsupported:
         return NotUnderstood(scheme.unsupported)
     try:
@@ -140,7 +140,7 @@ def _places(scheme: PartitionScheme, names: Sequence[str]) -> list[int]:
     places = scheme.places(names)
     unknown = [name for name, place in zip(names, places, strict=True) if place is None]
     if unknown:
-        raise _Refusal(f"no partition {', '.join(unknown)} is known")
+        raise _Refusal(f"partition {', '.join(unknown)} is not known")
     return sorted({place for place in places if place is not None})
 
 

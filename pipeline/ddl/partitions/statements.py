@@ -92,7 +92,7 @@ def _exchange(cursor: Cursor, altered: Altered) -> Action:
     other = cursor.table_name(_UNSAID)
     if not other.schema:
         if altered.written.schema:
-            raise NotParsedError(f"it is not said in which database {other.table} is")
+            raise NotParsedError(f"the statement does not say in which database {other.table} is")
         other = TableName(altered.table.schema, other.table)
     validation = True
     if word := cursor.accept_any("WITH", "WITHOUT"):

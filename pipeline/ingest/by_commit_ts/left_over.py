@@ -43,5 +43,5 @@ def parts(context: PipelineContext, routed: RoutedBatch) -> dict[Part, str]:
             if binding.until > high:
                 part = Part(TableName(binding.schema, binding.table), max(binding.since, high), binding.until)
                 if not raw.where(pending.rows_of(context.protocol, [part]) & within).isEmpty():
-                    left[part] = f"{DDL_PENDING}: an earlier try of the batch has left them"
+                    left[part] = f"{DDL_PENDING}: an earlier try of the batch left them for the next one"
     return left

@@ -122,9 +122,9 @@ class Namesakes:
 
     def _sentence(self, streams: Collection[str]) -> str:
         return (
-            f"{self.noun}s {', '.join(sorted(streams))} all bring a table of this name; if they are of two "
-            "changefeeds, read one here and the other in a pipeline of its own; if the table has moved from one to the "
-            "other, release it"
+            f"{self.noun}s {', '.join(sorted(streams))} all bring a table of this name. If they are of two "
+            "changefeeds, read one here, and the other in a pipeline of its own. If the table has moved from one to "
+            "the other, release it"
         )
 
     def _names(self, ids: Collection[str]) -> set[str]:

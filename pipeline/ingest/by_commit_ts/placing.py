@@ -89,7 +89,7 @@ def _set_aside_undescribed(
 def _set_aside_gone(context: PipelineContext, routed: RoutedBatch, gone: Sequence[PlacedRows]) -> int:
     """Make dead letters of rows of tables that are removed, or were never known; how many."""
     protocol = context.protocol
-    why = "the table that had this name then is gone: removed here (warehouse.drop_table: drop), or never known"
+    why = "the table that had this name then is gone: a run removed it (warehouse.drop_table: drop), or never knew it"
     refused = [
         Undecodable(TABLE_REMOVED, why, rows_of(protocol, part.parts), part.messages.rows, protocol.header())
         for part in gone

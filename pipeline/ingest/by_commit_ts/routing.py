@@ -63,12 +63,12 @@ class Router:
             _earliest(earliest, part, reason)
         noun = self.names.context.source.stream_noun
         for part in self._unconfirmed():
-            reason = f"{DDL_PENDING}: a RENAME to {part.table} may stand in a {noun} that has not been read as far"
+            reason = f"{DDL_PENDING}: a RENAME to {part.table} may be in a {noun} that is not read up to these rows"
             _earliest(earliest, part, reason)
         for unknown in self.names.messages.unknown:
             reason = (
-                f"{SCHEMA_PENDING}: version {unknown.version} of {unknown.table} has not been described; "
-                "if it does not come, send-bootstrap-interval-in-sec or send-bootstrap-in-msg-count may be off"
+                f"{SCHEMA_PENDING}: no message has described version {unknown.version} of {unknown.table} yet; "
+                "if none does, send-bootstrap-interval-in-sec or send-bootstrap-in-msg-count may be off"
             )
             for binding in self._bindings(unknown.table.key, unknown):
                 if not self._is_over(binding):

@@ -220,5 +220,5 @@ def _unnamed(layout: Layout, seen: SeenVersion) -> Iterator[Note]:
     has = {(folded(column.source), column.source_type) for column in layout.columns}
     for column in seen.unnamed:
         if (folded(column.name), column.source_type) not in has:
-            why = f"nobody has named the members of this {column.tidb_type}: its values are kept as numbers"
+            why = f"the members of this {column.tidb_type} are not known: its values are kept as numbers"
             yield Note(MEMBERS_UNKNOWN, column.name, why)

@@ -100,7 +100,7 @@ def identified(messages: Messages, known_origins: Callable[[], Origins], noun: s
         name = table.table if table.origin is None else origins.claim(table.origin, table.table)
         if name.key != table.table.key and name.key not in owned:
             where = f"{noun} {table.origin.stream}, keyspace {table.origin.keyspace}" if table.origin else ""
-            warnings.append(f"{table.table} of {where} is not the table that had this name before: it is {name} here")
+            warnings.append(f"{table.table} of {where} is not the table that had this name: it is called {name} here")
         mine = replace(table, table=name)
         by_name[name.key] = _joined(by_name[name.key], mine) if name.key in by_name else mine
     return replace(messages, tables=tuple(by_name.values()), warnings=(*messages.warnings, *warnings))

@@ -45,7 +45,7 @@ def _of_tables(statement: Statement, called: Called) -> Statement:
         other = called.get(name, source)
         if other.key != source.key:
             here = next((table for table in statement.tables if table.key == name), TableName(*name))
-            why = f"{other} and {source} are both sent as {here} and in one place: nothing tells their rows apart"
+            why = f"TiCDC sends both {other} and {source} as {here}, to one place, so a run cannot tell them apart"
             return replace(statement, actions=(text.NotUnderstood(why),), tables=(here,))
     return statement
 
@@ -67,7 +67,7 @@ def _of_database(statement: Statement, called: Called, tables: Collection[Name])
     own = {name for name in mine - others if name in called and not apart}
     unknown = sorted(mine - others - own)
     why = (
-        f"several databases are sent as {database}: which tables were in {statement.ddl.in_source.schema} is not known"
+        f"TiCDC sends several databases as {database}: it is unclear which tables {statement.ddl.in_source.schema} had"
     )
     holds = (text.NotUnderstood(why),) if unknown else ()
     drops = tuple(text.DropTable(TableName(*name)) for name in sorted(own))

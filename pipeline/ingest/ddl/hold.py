@@ -28,4 +28,4 @@ def all_concerned(reason: str, clause: Clause, names: NamedTables) -> Done:
     statement = clause.statement
     why = f"{NOT_UNDERSTOOD}: {reason}: {statement.ddl.sql}"
     done = [names.hold(name, why, clause.commit_ts) for name in names.concerned(statement)]
-    return Done.of_all(done) if done else Done("names no table of this warehouse: none is held")
+    return Done.of_all(done) if done else Done("the statement names no table of this warehouse, so no table is held")

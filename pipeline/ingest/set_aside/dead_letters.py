@@ -33,7 +33,7 @@ _FACTS = {
     "code": "string", "message": "string", "schema_name": "string", "table_name": "string", "commit_ts": "bigint",
 }  # fmt: skip
 """What dead letters say of messages that no table takes."""
-LEFT_OUT = "an earlier try of this batch left it out, under other rules than today's"
+LEFT_OUT = "an earlier try of this batch left it out, because the rules were different then"
 
 
 def of_table(source: TableName) -> Column:

@@ -52,14 +52,17 @@ if TYPE_CHECKING:
 _NO_HEADER = b"\xff"
 
 _UNLIKE_ITS_SCHEMA = (
-    "does not match its schema: truncated, followed by other bytes, damaged, or not what a column's type says"
+    "does not match its schema: it is truncated, followed by other bytes or damaged, or a value does not fit its "
+    "column's type"
 )
 
 SENTENCES = {
     decode.CORRUPT_VALUE: f"the value {_UNLIKE_ITS_SCHEMA}",
     decode.CORRUPT_KEY: f"the key {_UNLIKE_ITS_SCHEMA}",
-    "EMPTY_MESSAGE": "the message has neither key nor value; of a table without a primary key that is a delete",
-    "NOT_CONFLUENT": "the message does not begin with the registry's magic byte 00, nor is it a watermark-mode message",
+    "EMPTY_MESSAGE": "the message has neither key nor value; TiCDC sends a delete like that if the table has no "
+    "primary key",
+    "NOT_CONFLUENT": "the message does not begin with the registry's magic byte 00, and it is not a watermark-mode "
+    "message either",
     "SCHEMA_NOT_FOUND": "the registry does not know this schema id",
     "NOT_A_TICDC_SCHEMA": "the schema of this id was not written by TiCDC",
     "DDL_UNREADABLE": "the DDL message (01) is not the JSON that TiCDC sends",

@@ -44,14 +44,14 @@ SENTENCES = {**CODES.sentences, **compressed.SENTENCES, **large.SENTENCES}
 
 
 _ALONE = (
-    "without enable-tidb-extension Canal-JSON has no commit ts, and statements come to partition 0 alone, so that "
-    "nothing tells which rows of other partitions come after it"
+    "without enable-tidb-extension Canal-JSON has no commit ts, and TiCDC sends statements to partition 0 alone, "
+    "so a run cannot know which rows of other partitions come after a statement"
 )
 
 
 PARTIAL_DELETES = (
-    "OLD_VALUES_MISSING: the table has no primary key, and its deletes carry a part of the row: nothing tells which "
-    "row they delete; set delete-only-output-handle-key-columns = false in [sink] of the changefeed"
+    "OLD_VALUES_MISSING: the table has no primary key, and its deletes carry a part of the row, so a run cannot tell "
+    "which row they delete; set delete-only-output-handle-key-columns = false in [sink] of the changefeed"
 )
 
 

@@ -31,14 +31,15 @@ CODES = Codes(
     UNREADABLE,
     VALUE_UNREADABLE,
     {
-        UNREADABLE: "the line is no row of Canal-JSON: cut off, damaged, or of another protocol",
-        VALUE_UNREADABLE: "a value of the row is not what its column's type says, or the row is not there",
+        UNREADABLE: "the line is not a row of Canal-JSON: it is cut off, damaged, or of another protocol",
+        VALUE_UNREADABLE: "a value of the row does not fit its column's type, or the row is missing",
         FILE_TRUNCATED: TRUNCATED,
         FILE_NOT_JSON: COMPRESSED,
         COMMIT_TS_MISSING: NO_COMMIT_TS,
-        BINARY_UNREADABLE: "a binary value of the row has characters above 255, which are no bytes",
+        BINARY_UNREADABLE: "a binary value of the row has characters above 255, so they are not bytes",
         OF_ALIBABA: "Alibaba's Canal or Flink has written the message, not TiCDC: its types are those of MySQL",
-        COLUMNS_DIFFER: "the row has not the columns of its version: does the changefeed have a column selector?",
+        COLUMNS_DIFFER: "the row does not have the columns of its version: check whether the changefeed has a column "
+        "selector",
     },
     BINARY_UNREADABLE,
 )

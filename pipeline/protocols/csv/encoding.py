@@ -49,17 +49,17 @@ CODES = Codes(
     UNREADABLE,
     VALUE_UNREADABLE,
     {
-        UNREADABLE: "the record is no line of a changefeed's CSV with these characters (changefeed.csv), or no UTF-8",
-        VALUE_UNREADABLE: "a value of the row is not what its column's type says",
+        UNREADABLE: "the record is not a CSV line with the characters of changefeed.csv, or not UTF-8",
+        VALUE_UNREADABLE: "a value of the row does not fit its column's type",
         FILE_TRUNCATED: TRUNCATED,
         FILE_NOT_CSV: COMPRESSED,
         COMMIT_TS_MISSING: "the line has no commit ts: set include-commit-ts = true in [sink.csv] of the changefeed",
-        COLUMNS_DIFFER: "the line, or the header of its file, has other columns than its version: does the changefeed "
-        "have a column selector, or was a virtual column there before it began?",
+        COLUMNS_DIFFER: "the line, or the header of its file, has other columns than its version: check whether the "
+        "changefeed has a column selector, or the table had a virtual column before the changefeed began",
     },
 )
 OLD_VALUES_MISSING = (
-    "OLD_VALUES_MISSING: the table has no primary key, and its updates do not carry the row as it was: nobody can tell "
+    "OLD_VALUES_MISSING: the table has no primary key, and its updates do not carry old values, so a run cannot tell "
     "which row they change; set output-old-value = true in [sink.csv] of the changefeed"
 )
 

@@ -201,8 +201,9 @@ class DescribedProtocol:
             if table.key not in self._warned:
                 self._warned.add(table.key)
                 yield (
-                    f"{table}: rows came before their schema, and wait in _pipeline.held until a BOOTSTRAP or DDL "
-                    "brings it; if none comes, send-bootstrap-interval-in-sec or send-bootstrap-in-msg-count may be off"
+                    f"{table}: rows came before their schema; they are pending in _pipeline.held until a BOOTSTRAP or "
+                    "DDL brings it. If none comes, send-bootstrap-interval-in-sec or send-bootstrap-in-msg-count may "
+                    "be off"
                 )
 
     def where(self, messages: TableMessages) -> Column:
@@ -347,8 +348,8 @@ class DescribedProtocol:
             else:
                 has = " or ".join(map(str, sorted(numbers)))
                 unlike[key] = (
-                    f"COLUMNS_DIFFER: its rows have {has} columns, their version has {wanted}: does the changefeed "
-                    "have a column selector?"
+                    f"COLUMNS_DIFFER: its rows have {has} columns, their version has {wanted}: check whether the "
+                    "changefeed has a column selector"
                 )
         return unlike
 

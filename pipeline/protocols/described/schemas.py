@@ -134,9 +134,9 @@ def _handle(indexes: Sequence[Mapping[str, Any]], columns: Sequence[SourceColumn
 def _refuse_what_no_table_has(columns: Sequence[SourceColumn], version: int) -> None:
     names = [confusable(column.name) for column in columns]  # Spark reads them by name
     if "" in names or len({*names}) < len(names):
-        raise ValueError("columns without a name, or with the same")
+        raise ValueError("columns have no name, or the same name")
     if not 0 <= version < 2**63:
-        raise ValueError(f"version {version} is none")
+        raise ValueError(f"version {version} is not valid")
     if any(len(column.members) > MOST_SET_MEMBERS for column in columns if column.tidb_type == "SET"):
         raise ValueError(f"a SET of more than {MOST_SET_MEMBERS} members")
 

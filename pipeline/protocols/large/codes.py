@@ -15,7 +15,7 @@ UPSTREAM_UNREACHABLE = "UPSTREAM_UNREACHABLE"
 UPSTREAM_UNTRUSTED = "UPSTREAM_UNTRUSTED"
 UPSTREAM_NOT_TIDB = "UPSTREAM_NOT_TIDB"
 
-_BY_KEY = "the row was too large and has only its key"
+_BY_KEY = "the row was too large, and the message has only its key"
 
 SENTENCES = {
     HANDLE_KEY_ONLY: f"{_BY_KEY} (the changefeed's large-message-handle-option is "
@@ -30,14 +30,14 @@ SENTENCES = {
     "256 MiB, or has another row",
     UPSTREAM_GC: f"{_BY_KEY}, and TiDB no longer has it as it was: garbage collection has passed its commit ts "
     "(tidb_gc_life_time)",
-    UPSTREAM_ROW_MISSING: f"{_BY_KEY}, and source.upstream has no such row or table at its commit ts: look whether it "
+    UPSTREAM_ROW_MISSING: f"{_BY_KEY}, and source.upstream has no such row or table at its commit ts: check that it "
     "is the changefeed's own cluster",
-    UPSTREAM_ROW_UNREADABLE: f"{_BY_KEY}, and source.upstream gave an error for it, which the log has, or something "
-    "that makes no row of this table",
+    UPSTREAM_ROW_UNREADABLE: f"{_BY_KEY}, and source.upstream answered with an error, which is in the log, or with "
+    "something that is not a row of this table",
     UPSTREAM_FORBIDDEN: f"{_BY_KEY}, and source.upstream refuses this user: it needs SELECT on the table",
     UPSTREAM_UNREACHABLE: f"{_BY_KEY}, and source.upstream did not answer for a minute; redrive the row while TiDB "
     "still has it as it was",
-    UPSTREAM_UNTRUSTED: f"{_BY_KEY}, and source.upstream does not encrypt, or its certificate is none of "
-    "source.upstream.ca_file for this host",
-    UPSTREAM_NOT_TIDB: f"{_BY_KEY}, and source.upstream is no TiDB: it has no tidb_snapshot",
+    UPSTREAM_UNTRUSTED: f"{_BY_KEY}, and source.upstream does not encrypt, or its certificate is not signed by "
+    "source.upstream.ca_file, or not for this host",
+    UPSTREAM_NOT_TIDB: f"{_BY_KEY}, and source.upstream is not TiDB: it has no tidb_snapshot",
 }

@@ -37,7 +37,7 @@ SENTENCES = {
     NOT_OPEN: "the record is not framed as the Open protocol frames events, or an event is not JSON as TiCDC sends it",
     **compressed.SENTENCES,
     **large.SENTENCES,
-    UNREADABLE: "a value of the row is not what its column's type is, or names a member that no DDL has defined",
+    UNREADABLE: "a value of the row does not fit its column's type, or names a member that no DDL has defined",
 }
 
 
@@ -98,8 +98,8 @@ class OpenProtocol(LayoutProtocol):
         for version in versions:
             if not self.tells_op and not version.handle and self.is_news(version):
                 yield (
-                    f"{version.table} has no key, and the changefeed sends no old values: its updates cannot be told "
-                    "from inserts, so that the rows before them stay; set output-old-value = true in [sink.open]"
+                    f"{version.table} has no key, and the changefeed sends no old values: a run cannot tell its "
+                    "updates from inserts, so the old rows stay; set output-old-value = true in [sink.open]"
                 )
 
     def recipe(self, messages: TableMessages, mapping: ColumnMapping) -> Recipe:

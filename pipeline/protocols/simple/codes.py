@@ -11,9 +11,10 @@ CODES = Codes(
     UNREADABLE,
     VALUE_UNREADABLE,
     {
-        UNREADABLE: "the message is none that TiCDC's Simple protocol has: truncated, damaged, or of another protocol",
+        UNREADABLE: "the message is not one of TiCDC's Simple protocol: it is truncated, damaged, or of another "
+        "protocol",
         **compressed.SENTENCES,
         **large.SENTENCES,
-        VALUE_UNREADABLE: "a value of the row is not what its column's type says, or the row is not there",
+        VALUE_UNREADABLE: "a value of the row does not fit its column's type, or the row is missing",
     },
 )

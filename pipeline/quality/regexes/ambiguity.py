@@ -33,7 +33,7 @@ def unbounded(pattern: str) -> str:
         letters = {char: 1 << bit for bit, char in enumerate(sorted(alphabet))}
         return next(_reasons(tree, letters), "")
     except Unread as error:
-        return f"a time that cannot be told: {error}"
+        return f"a running time that cannot be predicted: {error}"
 
 
 def _reasons(tree: Node, letters: dict[str, int]) -> Iterator[str]:

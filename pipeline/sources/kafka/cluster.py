@@ -71,7 +71,7 @@ class Cluster:
         except Py4JJavaError as error:
             raise causes.explained(error) or EnvironmentFault(
                 causes.KAFKA_OPTIONS,
-                f"Kafka's client cannot be made of these settings: {clean(reason(error))}",
+                f"Kafka's client cannot be created with these settings: {clean(reason(error))}",
                 "check source.bootstrap_servers and source.options (kafka.security.protocol, kafka.ssl.…, sasl.…)",
             ) from error
 
@@ -251,8 +251,8 @@ def _matching(jvm: Any, settings: Settings) -> Any:
         why = why.partition(" near index ")[0]  # counted in what Spark's reader gets, which begins otherwise
         raise SettingsError(
             "SETTINGS_INVALID",
-            f"source.topic_pattern: Java does not take the regular expression {settings.source.topic_pattern}: {why}",
-            "it is one of Java's (java.util.regex.Pattern), as Spark's reader takes it: a named group is (?<name>…)",
+            f"source.topic_pattern: Java refuses the regular expression {settings.source.topic_pattern}: {why}",
+            "write it as Java has it (java.util.regex.Pattern), which Spark's reader uses: a named group is (?<name>…)",
         ) from error
 
 

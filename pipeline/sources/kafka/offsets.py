@@ -64,9 +64,9 @@ def _only_topic(read: Collection[str]) -> str:
         names = ", ".join(sorted(read)) or "each topic"
         raise Refused(
             TOPICS_MIXED,
-            "the broker gave no topic ids, and an earlier version recorded under one id how far all topics were read: "
+            "the broker gave no topic ids, so an earlier version recorded the progress of all topics under one id: "
             f"records of {names} may be missing in the tables, or be there twice",
-            "to begin afresh: name an empty warehouse.path and checkpoint, then ticdc-warehouse run; it reads what "
+            "to begin again, name an empty warehouse.path and checkpoint, then: ticdc-warehouse run. It reads what "
             "Kafka still has",
         )
     return next(iter(read))
@@ -81,7 +81,7 @@ def gone(
     """
     absent = {*committed.names.values()} - {*present}
     asked = sorted(wanted(absent)) if absent else []
-    return [f"topic {name} is not there any more: what had not been read of it is lost" for name in asked]
+    return [f"topic {name} no longer exists: the records of it that were not read are lost" for name in asked]
 
 
 def missing(source: SourceSection, present: Collection[str], *, available_now: bool) -> list[str]:
@@ -100,8 +100,8 @@ def without_ids(topics: Collection[str]) -> str:
     """Say what it costs that a broker gives these topics no id."""
     some = ", ".join(sorted(topics)[:_LISTED]) + (" …" if len(topics) > _LISTED else "")
     return (
-        f"the broker gives no topic id to {some}: a topic that is deleted and made again, or another cluster in the "
-        "place of this one, is noticed only where its offsets end before those of the tables"
+        f"the broker gives no topic id to {some}: a run notices a topic that was deleted and created again only if "
+        "its offsets end before those of the tables. The same is true of another cluster in the place of this one"
     )
 
 
@@ -115,8 +115,8 @@ def check(committed: Committed, state: KafkaState, accepted: frozenset[str]) -> 
         if now is not None and now.id != topic_id and now.id not in committed.names and TOPIC_RECREATED not in accepted:
             raise Refused(
                 TOPIC_RECREATED,
-                f"topic {name} was deleted and created again: its offsets begin anew, "
-                f"records of the old topic past offset {_ends_of(committed, topic_id)} were never read",
+                f"topic {name} was deleted and created again: its offsets begin again, "
+                f"and records of the old topic past offset {_ends_of(committed, topic_id)} were never read",
                 "to read the new topic from its beginning: ticdc-warehouse run --accept TOPIC_RECREATED",
             )
     for partition, end in committed.of(state.topics).items():

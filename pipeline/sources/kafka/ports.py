@@ -34,11 +34,12 @@ def seen(servers: str, protocol: str) -> PortAnswer | None:
             speaks = _speaks_tls(connection)
     except socket.gaierror:
         return PortAnswer(
-            f"{host} has no address here", "look at the names in source.bootstrap_servers, and at this machine's DNS"
+            f"this machine does not find an address for {host}",
+            "look at the names in source.bootstrap_servers, and at this machine's DNS",
         )
     except (OSError, ValueError, OverflowError):
         return PortAnswer(
-            f"nothing takes connections at {server}", "check source.bootstrap_servers, and that the broker runs"
+            f"{server} does not accept connections", "check source.bootstrap_servers, and that the broker runs"
         )
     if speaks and protocol.upper() not in _TLS:
         secure = "SASL_SSL" if protocol.upper().startswith("SASL") else "SSL (or SASL_SSL, with a user)"
@@ -48,8 +49,8 @@ def seen(servers: str, protocol: str) -> PortAnswer | None:
         )
     if not speaks and protocol.upper() in _TLS:
         return PortAnswer(
-            f"{server} takes connections and does not speak TLS, as kafka.security.protocol {protocol} wants it",
-            "name the broker's port for TLS, or set kafka.security.protocol in source.options to what this port speaks",
+            f"{server} takes connections, but does not speak TLS, which kafka.security.protocol {protocol} needs",
+            "name the broker's TLS port, or set kafka.security.protocol in source.options to what this port speaks",
         )
     return None
 

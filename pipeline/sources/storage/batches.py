@@ -103,8 +103,9 @@ class BatchPlans:
         if not lanes and listing.other and self.log.next_ordinal == 1:
             raise Refused(
                 "PROTOCOL_DIFFERS",
-                f"{self._source.path} has {listing.other:,} files of rows, and none of {self._source.protocol}",
-                "give in source.protocol what the sink URI of the changefeed has",
+                f"{self._source.path} has {listing.other:,} files of rows, but none of protocol "
+                f"{self._source.protocol}",
+                "set source.protocol to the protocol in the changefeed's sink URI",
             )
         if lanes and not self._first_ts:
             first = next(iter(lanes.values()))[0]
@@ -161,8 +162,8 @@ class BatchPlans:
         if commit_ts is None:
             raise Refused(
                 COMMIT_TS_MISSING,
-                f"the rows of {entry.path} do not say when they were committed, so nothing tells their order",
-                f"set {self._lines.remedy} of the changefeed, and let it begin anew in another folder",
+                f"the rows of {entry.path} have no commit ts, so a run cannot know their order",
+                f"set {self._lines.remedy} of the changefeed, then let the changefeed begin again in another folder",
             )
         return commit_ts
 

@@ -243,9 +243,9 @@ class _Patience:
             raise EnvironmentFault(
                 "STORE_UNREACHABLE",
                 f"{away}, for {_PATIENCE / 60:.0f} minutes",
-                "check source.options and the store; the run goes on where it was",
+                "check source.options and the store; the next run goes on where this one was",
             ) from away
-        _log.warning("%s; it is asked again", away)
+        _log.warning("%s; trying again", away)
         time.sleep(self.pause)
         self.pause = min(2 * self.pause, _LONGEST_PAUSE)
 
@@ -258,7 +258,7 @@ def client_of(options: Mapping[str, str]) -> Any:
         from minio.credentials import providers  # noqa: PLC0415
     except ImportError:
         raise EnvironmentFault(
-            "S3_MISSING", "this installation has no client of S3", "pip install 'ticdc-warehouse[s3]'"
+            "S3_MISSING", "this installation has no S3 client", "pip install 'ticdc-warehouse[s3]'"
         ) from None
     url = urlsplit(options.get("s3.endpoint", _AWS))
     given: dict[str, Any] = {name: options[key] for key, name in CREDENTIALS.items() if key in options}

@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from pipeline.settings.sections import ChangefeedSettings
     from pipeline.sources.storage.paths import DataFile, VersionPath
 
-SHARED = "share their folders: TiCDC itself loses rows then (tiflow#11979)"
+SHARED = "share their folders: then TiCDC itself loses rows (tiflow#11979)"
 """What is wrong with partitions of a table whose files have no folder of their own, and what to do."""
-UNSHARED = "set enable-partition-separator = true in the changefeed's [sink]; let it begin anew in another folder"
+UNSHARED = (
+    "set enable-partition-separator = true in the changefeed's [sink], then let the changefeed begin again in another "
+    "folder"
+)
 _DATES = {re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"): "day", re.compile(r"[0-9]{4}-[0-9]{2}"): "month"}
 _YEAR = re.compile(r"[0-9]{4}")
 
@@ -47,9 +50,9 @@ class FileLayout:
         )
 
     def __str__(self) -> str:
-        folders = {"none": "no date folders"}.get(self.separator, f"a folder a {self.separator}")
-        partitions = ", partitions apart" if self.partition else ""
-        dispatchers = ", several writers a table" if self.dispatcher else ""
+        folders = {"none": "no date folders"}.get(self.separator, f"one folder per {self.separator}")
+        partitions = ", one folder per partition" if self.partition else ""
+        dispatchers = ", several writers per table" if self.dispatcher else ""
         return f"{folders}{partitions}{dispatchers}, numbers of {self.digits} digits"
 
 

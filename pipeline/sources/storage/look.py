@@ -55,7 +55,7 @@ def record_at(spark: SparkSession, settings: Settings, path: str, number: int | 
             rows = _planned(entry, ROWS, described.schema_name, described.table_name, described.version, 2)
             frame = raw_frame(spark, store, lines, [described, rows])
             return _only(frame, path, number)
-    raise Refused(FILE_UNKNOWN, f"{path} is no file of rows of a changefeed, and none that describes a table")
+    raise Refused(FILE_UNKNOWN, f"{path} is neither a file of rows of a changefeed nor a schema file")
 
 
 def _only(frame: DataFrame, path: str, number: int | None) -> tuple[DataFrame, int]:
@@ -66,7 +66,8 @@ def _only(frame: DataFrame, path: str, number: int | None) -> tuple[DataFrame, i
         raise Refused(RECORD_UNKNOWN, f"{path} has no record")
     position = last[0] if number is None else position_in_files(2, number)
     if not frame.where(F.col(POSITION) == position).head(1):
-        raise Refused(RECORD_UNKNOWN, f"{path} has records up to {last[0] - position_in_files(2)}, the header is none")
+        until = last[0] - position_in_files(2)
+        raise Refused(RECORD_UNKNOWN, f"{path} has records up to {until}; its header is not a record")
     return frame.where(~of_rows | (F.col(POSITION) == position)), position
 
 

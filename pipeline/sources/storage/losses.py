@@ -52,14 +52,16 @@ class Losses:
             return self._refuse(
                 FILES_EXPIRED,
                 f"{folder}: files {numbers} were deleted before they were read",
-                "does file-expiration-days leave enough time? To go on without their rows",
+                "check that file-expiration-days leaves enough time. To go on without their rows",
             )
         if time.time() - hole.behind.entry.modified < _WAITED_FOR:
-            self._note(folder, f"{folder}: waiting for files {numbers}: there is {hole.behind.entry.path} behind them")
+            after = f"{hole.behind.entry.path}, which comes after them, is there already"
+            self._note(folder, f"{folder}: waiting for files {numbers}: {after}")
             return False
         return self._refuse(
             FILE_MISSING,
-            f"{folder}: files {numbers} are not there, although {hole.behind.entry.path} is, for 10 minutes and more",
+            f"{folder}: files {numbers} have been missing for 10 minutes or more, although {hole.behind.entry.path} "
+            "is there",
             "restore them, and run again. To go on without their rows",
         )
 
@@ -73,9 +75,9 @@ class Losses:
         if at_once or now - self._went_back_at >= _GOES_BACK_FOR:
             self._refuse(
                 CHECKPOINT_WENT_BACK,
-                f"`metadata` says {_shown(checkpoint.commit_ts)}, the tables show {_shown(complete_up_to)}: another "
-                "changefeed writes here, or the same one from an earlier start-ts",
-                "let each changefeed have a folder of its own. To take what this one writes beside what is there",
+                f"`metadata` says {_shown(checkpoint.commit_ts)}, but the tables show {_shown(complete_up_to)}: "
+                "another changefeed writes here, or the same one began again from an earlier start-ts",
+                "give each changefeed a folder of its own. To add what this one writes to what is there",
             )
 
     def _refuse(self, code: str, what: str, then: str) -> bool:

@@ -133,7 +133,7 @@ class StorageSource:
             case FileNotFoundError():
                 return EnvironmentFault(
                     "FILE_MISSING",
-                    f"a file that a batch is to take is gone: {error.filename or error}",
+                    f"a file that a batch must read is gone: {error.filename or error}",
                     "restore it, and run again: the batch takes the same files",
                 )
             case PermissionError():

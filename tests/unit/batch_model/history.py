@@ -120,7 +120,7 @@ class History:
     def followed(self, table, what):
         """Whether a reader can know what has happened.
 
-        Limits of what a reader can know (docs/reference/protocols/avro.md): without statements a rename is a drop and an add, and a name
+        Limits (docs/reference/protocols/avro.md): without statements a rename is a drop and an add, and a name
         that is used again is the same column; a statement that one partition has brought before any row of the table
         has come is forgotten, and a version that another partition brings later, or that is read later since the
         registry had lost it, is not known to be older.
@@ -180,7 +180,7 @@ class History:
         source.put(self.table(other), 1)
 
     def names_may_change(self, what):
-        """Limits (docs/reference/protocols/avro.md): two exchanges of names in one batch, or one of tables that have no row yet.
+        """Limits: two exchanges of names in one batch, or one of tables that have no row yet.
 
         Of an exchange that is read in two parts the rest must come before its names are dropped: rows of a new table
         of such a name are held until a person releases it, which nobody does here before it has a pair.
@@ -435,7 +435,9 @@ class History:
         return any(released) or more
 
     def release(self, process, table):
-        """Release a held table; not while a batch is begun that may have renamed it (a limit: docs/how-to/recover-a-held-table.md).
+        """Release a held table; not while a batch is begun that may have renamed it.
+
+        The limit is in docs/how-to/recover-a-held-table.md.
 
         One whose name another table has that waits for its own is to be released after that.
         """
@@ -444,7 +446,7 @@ class History:
         try:
             process.release(table.source)
         except Refused as refused:
-            if "has its name to come first" in refused.hint or "gives its name up" in refused.hint:
+            if "let that table have its own name" in refused.hint or "takes the name from that table" in refused.hint:
                 return False
             raise
         return True

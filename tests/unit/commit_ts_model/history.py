@@ -588,7 +588,10 @@ class History:
         return process.batch(lambda starts: self.plan(starts, (10**6,))) or released
 
     def release(self, process, table):
-        """Release a held table; not while a batch is begun that may have renamed it (a limit: docs/how-to/recover-a-held-table.md)."""
+        """Release a held table; not while a batch is begun that may have renamed it.
+
+        The limit is in docs/how-to/recover-a-held-table.md.
+        """
         if table.state is not State.HELD or process.context.run.recovering:
             return False
         self.strange -= {ts for ts in self.strange if self.is_of(table, ts) and self.is_recorded(ts)}

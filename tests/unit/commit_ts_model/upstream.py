@@ -2,7 +2,8 @@
 
 Every change has a commit ts, a transaction's changes share one. TiCDC sends the rows and DDL events of a table to one
 topic: rows to a partition by their key, DDL events to all of them, watermarks to all partitions there are. What was
-sent may be sent again, from any commit ts on. Sources: golden/WIRE-FORMATS.md, "Simple, JSON"; docs/reference/protocols/simple.md.
+sent may be sent again, from any commit ts on. Sources: golden/WIRE-FORMATS.md, "Simple,
+JSON"; docs/reference/protocols/simple.md.
 """
 
 from __future__ import annotations
@@ -237,7 +238,10 @@ class Tidb:
             self._send(topic, partition, message)
 
     def _is_as_one_send(self, again: Sequence[tuple[str, int, Message]]) -> bool:
-        """Whether rows without a key would come again with nothing to tell that (a limit: docs/reference/protocols/simple.md)."""
+        """Whether rows without a key would come again with nothing to tell that.
+
+        A limit: docs/reference/protocols/simple.md.
+        """
 
         def times(sent: Iterable[tuple[str, int, Message]]) -> Iterable[tuple[tuple[str, int, TableName | None], int]]:
             return (((topic, at, one.table), one.commit_ts) for topic, at, one in sent if one.kind == "row")
