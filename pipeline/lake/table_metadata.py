@@ -126,6 +126,15 @@ class Pair:
         """Its columns over time."""
         return LAYOUT.required(self.changes.properties)
 
+    @property
+    def is_aligned(self) -> bool:
+        """Whether files of the changes table can be the current table's, too (`warehouse.clone.aligned`)."""
+        if self.current is None:
+            return True
+        ids = {field.name: field.field_id for field in self.changes.schema().fields}
+        same = all(ids.get(field.name) == field.field_id for field in self.current.schema().fields)
+        return same and self.current.last_column_id >= self.changes.last_column_id
+
 
 def alterations(pair: Pair) -> dict[WarehouseName, Alterations]:
     """Give what users have changed about the columns of each of a pair's tables."""

@@ -33,6 +33,7 @@ from pipeline.settings import parse
 from pipeline.sources.kafka.offsets import KafkaState
 from pipeline.sources.source import Committed, Stream
 from pipeline.warehouse.layout import Layout
+from pipeline.warehouse.clone.aligned import SHARED
 from pipeline.warehouse.pairs import State, written_state
 from pipeline.warehouse.state import LAYOUT, ROLE, SOURCE_SCHEMA, SOURCE_TABLE
 from pipeline.warehouse.state import STATE_FORM as FORM
@@ -177,6 +178,12 @@ class Shelf:
         properties = about | written_state(State(state), reason) | LAYOUT.entry(Layout())
         self.catalog.create_table(f"shop.{name}__changes", columns, properties=properties)
 
+    def current(self, name):
+        """With field ids of its own, as earlier versions made it."""
+        about = SOURCE_SCHEMA.entry("shop") | SOURCE_TABLE.entry(name) | ROLE.entry("current")
+        columns = pa.schema([(column, ARROW[ENVELOPE[column]]) for column in SHARED])
+        self.catalog.create_table(f"shop.{name}", columns, properties=about | LAYOUT.entry(Layout()))
+
 
 @pytest.fixture
 def shelf(tmp_path):
@@ -202,6 +209,15 @@ class TestWarehouse:
     def test_where_nothing_waits_that_is_one_line(self, shelf, settings):
         shelf.changes("items", "live")
         assert [one.sentence for one in warehouse.examined(settings) if one.about == "tables"] == ["no table is held"]
+
+    def test_pairs_of_an_earlier_version_are_told(self, shelf, settings):
+        for name in ("items", "orders"):
+            shelf.changes(name, "live")
+            shelf.current(name)
+        (merged, _) = [one for one in warehouse.examined(settings) if one.about == "tables"]
+        assert merged.mark is Mark.NOTE
+        assert merged.sentence.endswith("2 tables of an earlier version by merging: shop.items, shop.orders")
+        assert "docs/decisions/011" in merged.todo
 
     def test_what_waits_and_what_is_set_aside_is_told_with_the_command_that_shows_it(self, shelf, settings):
         now = schema("held").field("recorded_at").type

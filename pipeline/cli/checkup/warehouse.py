@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pipeline.lake.catalog import Reader
     from pipeline.settings import Settings
 
+_LISTED = 5
 _SET_ASIDE = {
     "quarantine": ("row", "in quarantine", "ticdc-warehouse quarantine list"),
     "dead_letters": ("dead letter", "not read yet", "ticdc-warehouse quarantine list --dead-letters"),
@@ -58,6 +59,7 @@ def examined(settings: Settings) -> Iterator[Finding]:
         todo = f"run these statements in Spark SQL, then: {release}" if _is_altered(pair) else release
         yield note("tables", f"{pair.source} is held: {pair.held_reason}", todo)
     yield from _columns(pairs)
+    yield from _merged(pairs)
     waiting = pending.found(catalog, table_metadata.held(pairs))
     for wait in waiting:
         yield note("tables", wait.sentence, _release(wait))
@@ -87,6 +89,18 @@ def _columns(pairs: Iterable[table_metadata.Pair]) -> Iterator[Finding]:
                 "tables", f"the next run will hold {pair.source}: {why}",
                 "before that, run these statements in Spark SQL",
             )  # fmt: skip
+
+
+def _merged(pairs: Iterable[table_metadata.Pair]) -> Iterator[Finding]:
+    """Tables of an earlier version, whose current table cannot show the files of its changes table."""
+    names = [str(pair.source) for pair in pairs if not pair.is_aligned and pair.state is not State.DROPPED]
+    if names:
+        listed = ", ".join(names[:_LISTED]) + (" …" if len(names) > _LISTED else "")
+        yield note(
+            "tables", f"a run publishes {counted(len(names), 'table')} of an earlier version by merging: {listed}",
+            "nothing is wrong; linking is faster, and only a new warehouse has it for them "
+            "(docs/decisions/011-publishing-by-links.md)",
+        )  # fmt: skip
 
 
 def _release(wait: pending.PendingRecords) -> str:
@@ -144,7 +158,7 @@ def _place(settings: Settings, catalog: Reader, pairs: Sequence[table_metadata.P
 def _lost(settings: Settings, catalog: Reader) -> Iterator[Finding]:
     lost = lost_tables(catalog, settings.warehouse.local_data)
     if lost:
-        names = ", ".join(sorted(lost)[:5])
+        names = ", ".join(sorted(lost)[:_LISTED])
         yield wrong(
             "warehouse", f"the warehouse's folder has {len(lost)} tables that the catalog does not know: {names}",
             "ticdc-warehouse tables restore",
