@@ -32,8 +32,8 @@ from pipeline.runtime.jars.pins import edition, read_pins
 from pipeline.settings import parse
 from pipeline.sources.kafka.offsets import KafkaState
 from pipeline.sources.source import Committed, Stream
-from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.clone.aligned import SHARED
+from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.pairs import State, written_state
 from pipeline.warehouse.state import LAYOUT, ROLE, SOURCE_SCHEMA, SOURCE_TABLE
 from pipeline.warehouse.state import STATE_FORM as FORM
