@@ -22,7 +22,7 @@ from pipeline.protocols.large.codes import CLAIM_CHECK, HANDLE_KEY_ONLY
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
-CASES = [GoldenCase("key_updates", config) for config in few("open", "simple_json", "simple_avro")]
+CASES = [GoldenCase("key_updates", config) for config in few("open", "simple_json", "simple_avro", "canal_json")]
 EXAMPLES, RECORDS = 6 if EVERY else 2, 150
 NOT_UTF8 = b"\xff\xfe"
 LONG = b"\xff" * 10
@@ -76,7 +76,7 @@ def unreadable(case, record):
     others (`beside`).
     """
     values = damaged(record.value)
-    if case.config == "simple_json":
+    if case.config in ("simple_json", "canal_json"):
         values |= overwritten(record.value)
     found = values.map(lambda value: replace(record, value=value))
     if case.protocol == "open-protocol":
@@ -161,7 +161,7 @@ def beside(record, dice):
 
 def with_neighbours(case, records, dice):
     """Sound records, of Open some with a bad event; and those events."""
-    if case.protocol == "simple":
+    if case.protocol != "open-protocol":
         return records, []
     found = [beside(record, dice) if record.kind == "row" else (record, None) for record in records]
     return [one for one, _ in found], [event for _, event in found if event]
