@@ -22,6 +22,7 @@ import yaml
 from golden.warehouse import Warehouse
 from spark.simple_source import reading
 from support.memory_source import MemorySource
+from support.slow import EVERY
 
 from pipeline.model.places import Partition
 from pipeline.operations.redrive import QUARANTINE
@@ -139,7 +140,7 @@ def answering(recorded):
         server.server_close()
 
 
-@pytest.fixture(params=["avro", "simple", "open-protocol"])
+@pytest.fixture(params=["avro", "simple", "open-protocol"] if EVERY else ["avro", "simple"])
 def older(request):
     """In the place where it was written: one test at a time."""
     protocol = request.param

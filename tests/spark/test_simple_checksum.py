@@ -120,7 +120,7 @@ def test_a_text_whose_bytes_ticdc_has_replaced_is_no_false_alarm(spark):
     assert [place for place, verdict in said.items() if verdict is False] == []
 
 
-@pytest.mark.parametrize("side", ["current", "previous"])
+@pytest.mark.parametrize("side", few("current", "previous"))
 def test_a_sum_that_was_changed_on_the_way_is_found_in_avro(spark, side):
     records = records_of("lifecycle", "avro")
     at, message = an_update("avro", records)
