@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 
 from pipeline.cli.output import ConfigOption, Format, OutputOption, opened
+from pipeline.cli.wording import counted
 from pipeline.lake import table_metadata
 from pipeline.lake.catalog import reader, records
 from pipeline.model.names import folded
@@ -190,12 +191,13 @@ class SetAsideRows:
 
     def sentence(self, shown: int | None = None) -> str:
         """Say how many there are."""
-        kind = "dead letters" if self.what == DEAD_LETTERS else "quarantined rows"
+        kind = "dead letter" if self.what == DEAD_LETTERS else "quarantined row"
         if not len(self.rows):
-            return f"no {kind}" + ("" if self._every else " are open")
+            return f"no {kind}s" + ("" if self._every else " are open")
         cut = shown is not None and shown < len(self.rows)
         more = f"; shown: the newest{'' if shown == 1 else f' {shown}'}" if cut else ""
-        return f"{len(self.rows):,} {kind}{'' if self._every else ' are open'}{more}"
+        still = "" if self._every else " is open" if len(self.rows) == 1 else " are open"
+        return f"{counted(len(self.rows), kind)}{still}{more}"
 
 
 def _tables(rows: Any) -> Any:
@@ -214,10 +216,16 @@ def _whole(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, **renamed, "rules": row["rules"] or []}
 
 
+_FENCED = "FENCED"
+"""The reason of changes that `quality.fenced: hold` keeps out (docs/reference/checks.md)."""
+
+
 def _way_back(table: str, reason: str, *, dead_letters: bool) -> str:
     named = "" if table == NO_TABLE else f" --table {table}"
     if dead_letters:
         return f"when they can be read: ticdc-warehouse quarantine redrive --dead-letters{named}"
+    if reason == _FENCED:
+        return f"{table}: these wait for an older change of their key, and come back with it"
     return f"when the cause of {reason} is fixed: ticdc-warehouse quarantine redrive{named} --rule {reason}"
 
 
@@ -228,7 +236,9 @@ _ELSEWHERE = (
 
 
 def _redriven(done: dict[str, Any]) -> str:
-    parts = [f"{done['redriven']:,} records entered their tables"]
+    parts = [
+        f"{counted(done['redriven'], 'record')} entered {'its table' if done['redriven'] == 1 else 'their tables'}"
+    ]
     parts += [f"{done['superseded']:,} are older than what their tables have"] if done["superseded"] else []
     parts += (
         [f"{done['quarantined']:,} can be read but break a rule, and are in quarantine now"]
