@@ -33,7 +33,9 @@ AS_BYTES = "\\x"
 class Value:
     """A warehouse value and, where the type cannot hold every sent value, the text of what it lost.
 
-    `text`: what was sent, where that is lost whenever the value is NULL, and never else.
+    `text`: the text that was sent, if exactly the values that are NULL are lost. `materialised` then needs no column of
+    its own for `lost`. Example: a DATE has it, since each text that is no date is NULL and lost. A TIMESTAMP of a
+    changefeed whose zone is not UTC has none: a wall clock that occurs twice is lost, and is not NULL.
     """
 
     column: Column

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 
 class Domain(StrEnum):
-    """What a type's values are."""
+    """What a type's values are.
+
+    `names` gives the types of a domain. `model.columns` and `model.source_types` ask it for what they treat alike,
+    `protocols.open.shapes` for what Open sends as a JSON number. `ddl.sql_types` reads the domain of FLOAT and DOUBLE.
+    """
 
     WHOLE = "whole numbers"
     FLOATING = "floating-point numbers"
@@ -76,12 +80,15 @@ class TidbType:
     sql: tuple[str, ...]
     """Its names in SQL, without UNSIGNED."""
     codes: tuple[int, ...]
-    """MySQL's codes, which Open sends. Types that share a code differ by flags."""
+    """MySQL's codes, which Open sends (`BY_CODE`, `protocols.open.shapes`). Types that share a code differ by flags."""
     warehouse: WarehouseType
     """Its natural warehouse type (design.md, 4.4), as far as parameters do not decide."""
     checksum: ChecksumForm
     zero: str | None = None
-    """The text of its zero value, without fraction digits; None where it has none of its own."""
+    """The text of its zero value, without fraction digits; None where it has none of its own.
+
+    `ddl.defaults` and `protocols.avro.defaults` read it: rows from before a NOT NULL column without a default show it.
+    """
     parameters: Parameters = Parameters.NONE
     unsigned: bool = False
     """Whether UNSIGNED in a definition makes this type of another one."""
@@ -90,8 +97,13 @@ class TidbType:
     sized: Callable[..., WarehouseType] | None = None
     """Gives the natural warehouse type by the parameters, where these decide."""
     widens_to: tuple[str, ...] = ()
-    """Types that have every value of this one."""
+    """Types that have every value of this one. Tests alone read it: they compare it with `registry.compatibility`."""
     loses: tuple[Loss, ...] = ()
+    """What its warehouse type cannot hold.
+
+    Tests alone read it: they compare it with docs/reference/types.md. The decoders decide what is lost
+    (`model.text`). `warehouse.layout.Column.loses` says whether a column may lose values, and does not read this.
+    """
 
     def warehouse_type(self, *numbers: int) -> WarehouseType:
         """The natural warehouse type with these parameters. Without them a value may be as wide as TiDB allows."""

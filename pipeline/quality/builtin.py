@@ -95,6 +95,7 @@ def _members(column: SourceColumn, kind: str) -> bool:
 
 
 def _is_member(column: SourceColumn, name: str) -> Column:
+    """True for a good ENUM: a member, or the empty text of a value that was none."""
     return F.col(quoted(name)).isin("", *column.members)
 
 
@@ -117,6 +118,7 @@ def _positive(_: SourceColumn, name: str) -> Column:
 
 
 def _is_date(_: SourceColumn, name: str) -> Column:
+    """True for a good date or time: the warehouse type holds it, so `_unrepresentable` has no text of it."""
     return F.col(change.UNREPRESENTABLE)[F.lit(name)].isNull()
 
 
@@ -126,7 +128,11 @@ def _about(
     meets: Callable[[SourceColumn, str], Column],
     versions: Sequence[TableVersion],
 ) -> Rule | None:
-    """A rule about every column of a sort; NULL meets it."""
+    """A rule that warns, about all of these columns; None where there are none.
+
+    `meets` is true for good rows: a row breaks the rule if `meets` is false for one of the columns. Where `meets` is
+    NULL, as for a value that is NULL, the row does not break it.
+    """
     by_column: dict[str, dict[SourceColumn, list[TableVersion]]] = {}
     for version, column, target in columns:
         by_column.setdefault(target, {}).setdefault(column, []).append(version)

@@ -33,6 +33,7 @@ _SYNONYMS = {
 }
 _WHOLE = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year"})
 _TEXT = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
+"""The types that TiCDC calls TEXT. JSON, ENUM, SET and VECTOR are texts too, but not to TiCDC."""
 _BINARY = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _MOMENT = frozenset({"date", "datetime", "timestamp", "time"})
 

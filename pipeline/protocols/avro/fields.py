@@ -92,7 +92,11 @@ def read_value(sent: Column, column: AvroColumn, kind: WarehouseType, timezone: 
 
 
 def is_doubtful(column: AvroColumn) -> bool:
-    """Whether a field may be none of its TiDB type's values, though it is its Avro type's: then it reads as NULL."""
+    """Whether the column's Avro type allows values that its TiDB type does not have, and whose text is not kept.
+
+    Example: VECTOR is sent as a string, and `no vector` is a string. `read_value` makes NULL of it. Only the columns
+    for which this is true become `Materialised`, which sees the NULL: the message becomes a dead letter.
+    """
     match row_of(column):
         case tidb_types.VECTOR:
             return True

@@ -258,7 +258,9 @@ def client_of(options: Mapping[str, str]) -> Any:
         from minio.credentials import providers  # noqa: PLC0415
     except ImportError:
         raise EnvironmentFault(
-            "S3_MISSING", "this installation has no S3 client", "pip install 'ticdc-warehouse[s3]'"
+            "S3_MISSING",
+            "this installation has no S3 client",
+            "install it with its extra s3; in a checkout `make setup` does, or pip install '.[s3]'",
         ) from None
     url = urlsplit(options.get("s3.endpoint", _AWS))
     given: dict[str, Any] = {name: options[key] for key, name in CREDENTIALS.items() if key in options}
