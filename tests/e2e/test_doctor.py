@@ -138,7 +138,7 @@ class TestDoctor:
         with Pipeline.open(load(desk.file)) as pipeline:
             pipeline.run(available_now=True)
             ((_, at_work, _),) = about(desk.findings(), "writer")
-            assert "at work: `run`" in at_work
+            assert "a process writes the warehouse: `run`" in at_work
         found = desk.findings()
         assert about(found, "offsets") == [("fine", "0 records to be read", "")]
         assert about(found, "checkpoint")[-1] == ("fine", "agrees with the tables", "")
