@@ -19,6 +19,7 @@ from pipeline.cli.wording import counted
 from pipeline.lake import table_metadata
 from pipeline.lake.catalog import reader, records
 from pipeline.model.names import folded
+from pipeline.model.set_aside import FENCED
 from pipeline.runtime.jars import fetch
 from pipeline.settings import load
 from pipeline.settings.durations import seconds
@@ -216,15 +217,11 @@ def _whole(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, **renamed, "rules": row["rules"] or []}
 
 
-_FENCED = "FENCED"
-"""The reason of changes that `quality.fenced: hold` keeps out (docs/reference/checks.md)."""
-
-
 def _way_back(table: str, reason: str, *, dead_letters: bool) -> str:
     named = "" if table == NO_TABLE else f" --table {table}"
     if dead_letters:
         return f"when they can be read: ticdc-warehouse quarantine redrive --dead-letters{named}"
-    if reason == _FENCED:
+    if reason == FENCED:
         return f"{table}: these wait for an older change of their key, and come back with it"
     return f"when the cause of {reason} is fixed: ticdc-warehouse quarantine redrive{named} --rule {reason}"
 

@@ -27,6 +27,7 @@ from pipeline.warehouse.alterations import (
     of_current,
     reason,
 )
+from pipeline.warehouse.clone.aligned import FieldIds
 from pipeline.warehouse.layout import DDL_VERSION, Layout
 from pipeline.warehouse.leftovers import leftovers
 from pipeline.warehouse.pairs import State
@@ -128,12 +129,12 @@ class Pair:
 
     @property
     def is_aligned(self) -> bool:
-        """Whether files of the changes table can be the current table's, too (`warehouse.clone.aligned`)."""
-        if self.current is None:
-            return True
-        ids = {field.name: field.field_id for field in self.changes.schema().fields}
-        same = all(ids.get(field.name) == field.field_id for field in self.current.schema().fields)
-        return same and self.current.last_column_id >= self.changes.last_column_id
+        """Whether files of the changes table can be the current table's, too."""
+        return self.current is None or _field_ids(self.current).fit(_field_ids(self.changes))
+
+
+def _field_ids(table: TableMetadata) -> FieldIds:
+    return FieldIds({field.name: field.field_id for field in table.schema().fields}, table.last_column_id)
 
 
 def alterations(pair: Pair) -> dict[WarehouseName, Alterations]:

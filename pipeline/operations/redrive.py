@@ -28,6 +28,7 @@ from pipeline.model.messages import TableMessages
 from pipeline.model.names import TableName
 from pipeline.model.places import PLACE
 from pipeline.model.projection import walled
+from pipeline.model.set_aside import FENCED
 from pipeline.observe.logs import bound
 from pipeline.operations.superseded import LATER, MOVED, READ_IN, WAS_MOVED, SupersededChanges
 from pipeline.protocols.reading import prepared_and_read
@@ -78,7 +79,7 @@ class Selection:
         if self.table:
             condition = condition & dead_letters.of_table(TableName(self.schema, self.table))
         if self.rule:
-            condition = condition & (F.array_contains("rules", self.rule) | (F.col("code") == dead_letters.FENCED))
+            condition = condition & (F.array_contains("rules", self.rule) | (F.col("code") == FENCED))
         if self.since:
             condition = condition & (F.col("recorded_at") >= F.lit(self.since).cast("timestamp"))
         return condition
@@ -271,7 +272,7 @@ class _Part:
             *(F.col(raw).alias(name) for name, raw in _PLACE.items()),
             F.col(READ_IN),
             F.col("key_values").alias(_KEY),
-            (F.col("code") == dead_letters.FENCED).alias(change.FENCED),
+            (F.col("code") == FENCED).alias(change.FENCED),
         )
         rows = walled(judged).where(F.col(change.ERROR).isNull()).join(read_in, list(_PLACE))
         rows = SupersededChanges(self.context, table).of(rows).join(self._entered(table), list(_PLACE), "left")
@@ -290,7 +291,7 @@ class _Part:
             *(F.col(name).alias(column) for name, column in zip(_PLACE, AT, strict=True))
         )
         own = Selection(QUARANTINE, self.source.schema, self.source.table).where()
-        first = self.context.records.read(QUARANTINE).where(own & (F.col("code") != dead_letters.FENCED))
+        first = self.context.records.read(QUARANTINE).where(own & (F.col("code") != FENCED))
         blocked = first.join(entering, list(AT), "left_anti").select(F.col("key_values").alias(_KEY)).distinct()
         rows = decided.join(blocked.withColumn(_BLOCKED, F.lit(True)), _KEY, "left")
         stays_open = F.col(change.FENCED) & F.col(_BLOCKED) & (F.col(_STATUS) == REDRIVEN)

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pipeline.model.set_aside import FENCED, OPEN
 from pipeline.report import commands
 from pipeline.report.facts import BatchTime, Example, FencedKey, Held, Listing, Quarantine, SetAsideGroup
 from pipeline.report.ledger import ALL_THERE, Counted, Spelling, moment, of_pipeline, pairs, place
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from pipeline.report.ledger import Records, Row, Totals
 
 GROUPS_SHOWN, KEYS_SHOWN = 20, 12
-OPEN, FENCED = "open", "FENCED"
 WAITING_STATES = ("held", "releasing")
 
 

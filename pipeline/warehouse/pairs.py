@@ -54,6 +54,7 @@ __all__ = [
     "current_of",
     "loaded",
     "name_at",
+    "pair_of",
     "read_published",
     "written_bindings",
     "written_state",
@@ -158,7 +159,7 @@ def loaded(name: WarehouseName, tables: Mapping[WarehouseName, Table]) -> TableP
     properties = {} if changes is None else changes.properties
     if changes is None or ROLE.read(properties) != "changes":
         return None
-    base = WarehouseName(name.namespace, name.name.removesuffix(CHANGES_SUFFIX))
+    base = pair_of(name)
     source = TableName(SOURCE_SCHEMA.required(properties), SOURCE_TABLE.required(properties))
     table = TablePair(source, base, changes, _if_current(tables.get(base)), LAYOUT.required(properties))
     table.state = STATE.read(properties) or State.LIVE
@@ -178,6 +179,11 @@ def loaded(name: WarehouseName, tables: Mapping[WarehouseName, Table]) -> TableP
     table.streams = STREAMS.read(properties) or frozenset()
     read_published(table)
     return table
+
+
+def pair_of(changes: WarehouseName) -> WarehouseName:
+    """The name of the pair whose changes table has this name."""
+    return WarehouseName(changes.namespace, changes.name.removesuffix(CHANGES_SUFFIX))
 
 
 def current_of(catalog: Catalog, name: WarehouseName) -> Table | None:

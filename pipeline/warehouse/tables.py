@@ -33,6 +33,7 @@ from pipeline.warehouse.pairs import (
     backfills_of,
     current_of,
     loaded,
+    pair_of,
     read_published,
     written_bindings,
     written_state,
@@ -106,9 +107,11 @@ class Tables:
     def load(self) -> None:
         """Read every pair's state from the catalog."""
         names = [name for name in self.catalog.names() if name.namespace != PIPELINE_NAMESPACE]
-        tables = self.catalog.tables(names)
-        for name in names:
-            pair = loaded(name, tables) if name.name.endswith(CHANGES_SUFFIX) else None
+        changes = [name for name in names if name.name.endswith(CHANGES_SUFFIX)]
+        currents = {pair_of(name) for name in changes} & {*names}  # a catalog may have many tables of others
+        tables = self.catalog.tables([*changes, *currents])
+        for name in changes:
+            pair = loaded(name, tables)
             if pair is not None:
                 self._tables[pair.uuid] = pair
 

@@ -1,10 +1,10 @@
 """Every page can be reached from the index, and is in the site; those that programs write are up to date."""
 
 import re
-import sys
 from pathlib import Path
 
 import yaml
+from support.programs import program
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -43,27 +43,20 @@ def test_the_readme_can_be_read_in_two_minutes():
 
 
 def test_the_page_of_commands_is_that_of_the_command_line():
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        import commands  # noqa: PLC0415 - a program of tools/
-    finally:
-        sys.path.pop(0)
+    commands = program("commands")
     assert commands.PAGE.read_text() == commands.page(), "python tools/commands.py writes it"
-
-
-def test_documents_are_no_harder_to_read_than_they_were():
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        import prose  # noqa: PLC0415
-    finally:
-        sys.path.pop(0)
-    texts = {name: text for name, text in prose.documents() if not name.startswith(OLDER)}
-    faults = {kind: prose.measured("\n\n".join(texts.values())).share(kind) for kind in ("long", "words", "cells")}
-    assert all(share <= MOST for share in faults.values()), faults
-    assert prose.measured("\n\n".join(texts.values())).share("passive") <= MOST_PASSIVE
 
 
 OLDER = ("docs/explanation/design.md", "docs/glossary.md", "docs/reference/configuration.md", "docs/contributing/add-")
 """Pages of before the style."""
 MOST, MOST_PASSIVE = 0.01, 0.1
 """Shares of sentences."""
+
+
+def test_documents_are_no_harder_to_read_than_they_were():
+    prose = program("prose")
+    texts = [text for name, text in prose.documents() if not name.startswith(OLDER)]
+    measured = prose.measured("\n\n".join(texts))
+    faults = {kind: measured.share(kind) for kind in ("long", "words", "cells")}
+    assert all(share <= MOST for share in faults.values()), faults
+    assert measured.share("passive") <= MOST_PASSIVE

@@ -1,12 +1,12 @@
 """What is kept in properties and snapshots is listed once, with its meaning; the page that says so is made of it."""
 
 import ast
-import importlib.util
 import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from support.programs import program
 
 from pipeline.model.names import TableName
 from pipeline.model.tidb_types import natural
@@ -17,15 +17,8 @@ ROOT = Path(__file__).parents[2]
 CONSTANTS = {name: value for name, value in vars(state).items() if isinstance(value, state.StateKey)}
 
 
-def tool():
-    spec = importlib.util.spec_from_file_location("state_page", ROOT / "tools" / "state.py")
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
-
-
 def test_the_page_is_what_the_module_says():
-    made = tool()
+    made = program("state")
     assert made.PAGE.read_text() == made.page(), "python tools/state.py writes it anew"
 
 

@@ -12,6 +12,7 @@ from pipeline.model.messages import INDEX
 from pipeline.model.names import quoted
 from pipeline.model.places import PARTITION, POSITION, STREAM, shown, shown_key
 from pipeline.model.projection import walled
+from pipeline.model.set_aside import FENCED
 from pipeline.warehouse import changes
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pipeline.warehouse.layout import Layout
     from pipeline.warehouse.pairs import TablePair
 
-QUARANTINED, FENCED = "QUARANTINED", "FENCED"
+QUARANTINED = "QUARANTINED"
 FENCED_WHY = "an older change of its key is in quarantine"
 OPEN = "open"
 _FACTS = {

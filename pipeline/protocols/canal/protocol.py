@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.model.messages import INDEX, Ordering, Recipe
-from pipeline.model.names import folded
 from pipeline.model.places import RAW
 from pipeline.model.projection import Projection, once
 from pipeline.protocols import compressed
@@ -27,7 +26,7 @@ from pipeline.protocols.layouts.protocol import LayoutProtocol
 from pipeline.protocols.layouts.statements import read_statements
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -117,20 +116,10 @@ class CanalProtocol(LayoutProtocol):
         made = LayoutProtocol.version(self, group, definitions, commit_ts)
         return replace(made, tells_commit_ts=False, tells_before=True) if self._plain else made
 
-    def unfit(
-        self,
-        version: TableVersion,
-        groups: Sequence[Group],
-        others: Iterable[TableVersion],
-        definitions: Definitions,
-    ) -> str:
-        """See `LayoutProtocol.unfit`: deletes of a table without a handle that have a part of its columns."""
-        if version.handle or not all(group.delete for group in groups):
-            return ""
-        defined = definitions.at(version.table, min(group.since or 0 for group in groups))
-        seen = () if defined else (*others, *self.remembered.of_tables([version.table]))
-        columns = defined.keys() or {folded(column.name) for one in seen for column in one.columns}
-        return PARTIAL_DELETES if {folded(column.name) for column in version.columns} < columns else ""
+    @property
+    def partial_deletes(self) -> str:
+        """See `LayoutProtocol.partial_deletes`: `pkNames` names the primary key alone."""
+        return PARTIAL_DELETES
 
     def recipe(self, messages: TableMessages, mapping: ColumnMapping) -> Recipe:
         """See `SourceProtocol.recipe`: by offset events of other tables may be there."""

@@ -22,6 +22,7 @@ from pipeline.model.messages import (
     TableMessages,
     Undecodable,
 )
+from pipeline.model.names import folded
 from pipeline.protocols import grouping
 from pipeline.protocols.definitions import read_definitions
 from pipeline.protocols.event_counter import MOST_PARTITIONS, EventCounter, EventKinds
@@ -103,6 +104,11 @@ class LayoutProtocol(ABC):
     def decimals_as_text(self) -> bool:
         """A DECIMAL's digits are read as what they are."""
         return False
+
+    @property
+    def partial_deletes(self) -> str:
+        """Why a table is held whose deletes have no handle and a part of the row; empty where there are no such."""
+        return ""
 
     @property
     @abstractmethod
@@ -227,12 +233,12 @@ class LayoutProtocol(ABC):
         for versions in seen.values():
             others = [version for version, _ in versions.values()]
             of_table = tuple(
-                replace(_seen(version, groups), unfit=self.unfit(version, groups, others, definitions))
+                replace(_seen(version, groups), unfit=self._unfit(version, groups, others, definitions))
                 for version, groups in versions.values()
             )
             yield TableMessages(of_table[-1].version.table, of_table)
 
-    def unfit(
+    def _unfit(
         self,
         version: TableVersion,
         groups: Sequence[Group],
@@ -240,8 +246,12 @@ class LayoutProtocol(ABC):
         definitions: Definitions,
     ) -> str:
         """See `SeenVersion.unfit`. `groups`: rows of this version; `others`: all versions of the table in the batch."""
-        del version, groups, others, definitions
-        return ""
+        if not self.partial_deletes or version.handle or not all(group.delete for group in groups):
+            return ""
+        defined = definitions.at(version.table, min(group.since or 0 for group in groups))
+        seen = () if defined else (*others, *self.remembered.of_tables([version.table]))
+        columns = defined.keys() or {folded(column.name) for one in seen for column in one.columns}
+        return self.partial_deletes if {folded(column.name) for column in version.columns} < columns else ""
 
     def version(self, group: Group | Sort, definitions: Definitions, commit_ts: int) -> TableVersion:
         """The version of a group's rows from this commit ts on."""

@@ -6,7 +6,7 @@ comes later gets the id that the changes table will give it. Pairs of earlier ve
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.model import change
 
@@ -24,11 +24,22 @@ def field_ids(table: Table) -> dict[str, int]:
     return {field["name"]: int(field["id"]) for field in table.schema()["fields"]}
 
 
+class FieldIds(NamedTuple):
+    """The field ids of a table's columns, by name, and the greatest that it has given."""
+
+    by_name: Mapping[str, int]
+    last: int
+
+    def fit(self, changes: FieldIds) -> bool:
+        """Whether each column has the id that the changes table has for it, and no other ever will."""
+        same = all(changes.by_name.get(name) == number for name, number in self.by_name.items())
+        return same and self.last >= changes.last
+
+
 def are_aligned(changes: Table, current: Table) -> bool:
-    """Whether each column of the current table has the id that the changes table has for it, and no other ever will."""
-    ids = field_ids(changes)
-    same = all(ids.get(name) == number for name, number in field_ids(current).items())
-    return same and current.last_column_id >= changes.last_column_id
+    """Whether the ids of a current table `fit` those of its changes table."""
+    of_changes = FieldIds(field_ids(changes), changes.last_column_id)
+    return FieldIds(field_ids(current), current.last_column_id).fit(of_changes)
 
 
 def evolve_current(

@@ -17,9 +17,9 @@ from unit.batch_model.suites import NONE, SUITES, broken
 from unit.batch_model.upstream import KEYS, PARTITIONS
 
 from pipeline.errors import BatchFailed, Refused
-from pipeline.ingest.set_aside.dead_letters import FENCED
 from pipeline.model import types
 from pipeline.model.names import PIPELINE_NAMESPACE, TableName
+from pipeline.model.set_aside import FENCED
 from pipeline.operations.redrive import DEAD_LETTERS, QUARANTINE
 from pipeline.quality.gate import QualityStop
 from pipeline.quality.suites import Severity

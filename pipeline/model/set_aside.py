@@ -1,0 +1,4 @@
+"""Words of rows that are set aside, as `_pipeline.quarantine` and `_pipeline.dead_letters` have them."""
+
+OPEN, FENCED = "open", "FENCED"
+"""The status of a row whose end is not known, and the code of a later change of a key that is in quarantine."""
