@@ -176,7 +176,7 @@ class TableWriter:
         self.describe_job(f"{table.source}: quarantine")
         source, status = self.messages.table, self.work.ordering.status(table)
         rows = dead_letters.quarantined(out, rules, table.layout, source, fenced=fences, status=status)
-        return dead_letters.written(self.context, "quarantine", rows, self.work.routed.batch_id)
+        return self.context.records.append("quarantine", self.work.routed.batch_id, rows)
 
     def hold(self) -> int:
         """Keep the raw records until the table is released; how many there were."""

@@ -223,6 +223,13 @@ class Source(Protocol):
         """Positions as `_pipeline.batches` keeps them (`start_offsets`, `end_offsets`)."""
         ...
 
+    def sent_again(self, torn: Callable[[], Collection[str]]) -> Collection[str]:
+        """Which of the files that end within a record have come again, with the newest batch at the latest.
+
+        `torn`: asks for the open ones (`FILE_TRUNCATED`), as `_topic` names them.
+        """
+        ...
+
     def backlog(self, committed: Committed) -> Backlog:
         """What is there past what is committed."""
         ...

@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from pipeline.errors import Refused
 from pipeline.model.names import PIPELINE_NAMESPACE, TableName, WarehouseName
+from pipeline.model.set_aside import FILE_TRUNCATED, OPEN
 from pipeline.runtime.driver.catalyst import TEXT, Catalyst, NotInDriver
 from pipeline.runtime.driver.kept import Kept
 from pipeline.warehouse.alterations import COLUMNS_CHANGED, compared, fields, former_ids, undone_by
@@ -97,6 +98,8 @@ class Records:
     counted: HeldCounts = field(default_factory=dict)
     """What `held_counts` has found last."""
     _counted_at: int | None = None
+    _torn_files: frozenset[str] = frozenset()
+    _torn_at: int | None = None
 
     @staticmethod
     def open(spark: SparkSession, catalog: Catalog, data: str, pipeline: str, of_source: Sequence[str] = ()) -> Records:
@@ -291,6 +294,23 @@ class Records:
             args={"schema": source.schema, "table": source.table, **values},
         )
         self.tables[name].refresh()
+
+    def torn_files(self) -> frozenset[str]:
+        """Files of which the end is an open dead letter (`FILE_TRUNCATED`), read where that table has changed."""
+        head = self.tables["dead_letters"].head()
+        if head != self._torn_at:
+            rows = self._torn().select("topic").distinct().collect() if head is not None else []
+            self._torn_files, self._torn_at = frozenset(row["topic"] for row in rows), head
+        return self._torn_files
+
+    def supersede_torn(self, files: Collection[str]) -> None:
+        """Close the dead letters of files' ends: the files' rows have come again."""
+        if files:
+            ends = self._torn().where(F.col("topic").isin(*files))
+            self.mark("dead_letters", ends.select(*AT, F.lit(SUPERSEDED).alias("status")))
+
+    def _torn(self) -> DataFrame:
+        return self.read("dead_letters").where((F.col("status") == OPEN) & (F.col("code") == FILE_TRUNCATED))
 
     def mark(self, name: str, statuses: DataFrame) -> None:
         """Give open records a new status, by their place (`AT`). `statuses`: place and `status`."""

@@ -60,3 +60,25 @@ def test_partitions_that_share_a_folder(tmp_path):
     tree.show(tree.paths())
     (line,) = (line for line in told(tree.settings(tmp_path)) if "tiflow#11979" in line)
     assert line.startswith("✗ changefeed    the partitions of ku/t_part share their folders")
+
+
+WRITERS = "✗ changefeed    several writers (enable-table-across-nodes) share ku/"
+KEYLESS = "! changefeed    no primary key in ku/"
+NO_MEMBERS = "! changefeed    no members of ENUM or SET in the schema files of types/"
+
+
+@pytest.mark.parametrize(
+    ("scenario", "configuration", "sentences"),
+    [
+        ("key_updates", "new_storage_canal_across", [KEYLESS, WRITERS]),
+        ("all_types", "storage_canal_none", [NO_MEMBERS]),
+        ("all_types", "storage_csv_none", []),
+    ],
+)
+def test_what_files_do_not_tell_of_tables(tmp_path, scenario, configuration, sentences):
+    tree = Tree.of(GoldenCase(scenario, configuration), tmp_path)
+    tree.show(tree.paths())
+    lines = [line for line in told(tree.settings(tmp_path)) if "/" in line and line[2:].startswith("changefeed")]
+    assert len(lines) == len(sentences), lines
+    for line, sentence in zip(sorted(lines), sorted(sentences), strict=True):
+        assert line.startswith(sentence)

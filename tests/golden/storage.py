@@ -77,13 +77,14 @@ class Tree:
         text = (self.whole / METADATA).read_text() if checkpoint_ts is None else f'{{"checkpoint-ts":{checkpoint_ts}}}'
         self.write(METADATA, text.encode())
 
-    def copy_under_another_number(self, path: str) -> None:
-        """As after a crash of TiCDC: the rows of a file come again in the next file of its folder."""
+    def copy_under_another_number(self, path: str, content: bytes | None = None) -> None:
+        """As after a crash of TiCDC: the rows of a file, or some of them, come again in the next file of its folder."""
         file = Path(path)
         there = [
             int(other.stem[-20:]) for root in (self.whole, self.shown) for other in (root / file.parent).glob("CDC*.*")
         ]
-        self._copy(path, str(file.with_name(f"{file.stem[:-20]}{max(there) + 1:020}{file.suffix}")))
+        next_path = file.with_name(f"{file.stem[:-20]}{max(there) + 1:020}{file.suffix}")
+        self.write(str(next_path), content or (self.whole / path).read_bytes())
 
     def write(self, path: str, content: bytes, modified: float = _OLD) -> None:
         """Write a file; `modified`: Unix time."""

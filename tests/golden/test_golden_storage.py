@@ -31,6 +31,10 @@ def rows_of(warehouse, name):
     return warehouse.catalog.load_table(("_pipeline", name)).scan().to_arrow().to_pylist()
 
 
+def newest_level(warehouse):
+    return max(rows_of(warehouse, "batches"), key=lambda row: row["batch_id"])["level"]
+
+
 def open_rows(warehouse, name):
     return [row for row in rows_of(warehouse, name) if row["status"] == "open"]
 
@@ -70,7 +74,7 @@ def test_files_that_come_in_any_order_in_many_batches_with_each_row_twice(tmp_pa
     tree.show(rows[len(rows) // 2 :])
     warehouse = taken(settings)
     assert_none(differences(case, warehouse, tables_at_the_end(case)))
-    assert rows_of(warehouse, "batches")[-1]["level"] in ("exact", "none")
+    assert newest_level(warehouse) in ("exact", "none")
     assert open_rows(warehouse, "held") == open_rows(warehouse, "dead_letters") == []
     files = rows_of(warehouse, "files")
     assert sorted(row["ordinal"] for row in files) == list(range(1, len(files) + 1))
@@ -106,8 +110,9 @@ def test_nothing_beyond_what_metadata_says_is_shown(tmp_path):
     assert_none(differences(case, taken(settings), tables_at_the_end(case)))
 
 
-def test_a_file_that_ends_within_a_record(tmp_path):
-    case = GoldenCase("key_updates", "storage_csv_day")
+@pytest.mark.parametrize("configuration", ["storage_csv_day", "storage_canal_none"])
+def test_a_file_that_ends_within_a_record(tmp_path, configuration):
+    case = GoldenCase("key_updates", configuration)
     tree = Tree.of(case, tmp_path)
     tree.show(tree.paths())
     path = max(tree.rows(), key=lambda path: (tree.whole / path).stat().st_size)
@@ -119,11 +124,32 @@ def test_a_file_that_ends_within_a_record(tmp_path):
     assert path not in {row["path"] for row in rows_of(warehouse, "files")}, (
         "the newest one of its folder is waited for"
     )
-    tree.copy_under_another_number(path)
+    newest_row = content[content.rindex(b"\r\n", 0, -2) + 2 :]
+    tree.copy_under_another_number(path, newest_row)  # the file is not the newest any more, and begins no second time
     warehouse = taken(settings)
     (letter,) = open_rows(warehouse, "dead_letters")
     assert (letter["code"], letter["topic"], letter["kafka_partition"]) == ("FILE_TRUNCATED", path, 0)
     assert letter["value"] == cut_off[cut_off.rindex(b"\r\n") + 2 :]
+    assert newest_level(warehouse) == "partial"
+    tree.copy_under_another_number(path)
+    warehouse = taken(settings)
+    assert [row["status"] for row in rows_of(warehouse, "dead_letters")] == ["superseded"]
+    assert newest_level(warehouse) == "exact"
+    assert_none(differences(case, warehouse, tables_at_the_end(case)))
+
+
+def test_a_torn_file_and_its_rows_again_in_one_batch(tmp_path):
+    case = GoldenCase("key_updates", "storage_csv_day")
+    tree = Tree.of(case, tmp_path)
+    tree.show(tree.paths())
+    path = max(tree.rows(), key=lambda path: (tree.whole / path).stat().st_size)
+    tree.write(path, (tree.whole / path).read_bytes()[:-10])
+    tree.copy_under_another_number(path)
+    warehouse = taken(tree.settings(tmp_path))
+    assert [(row["code"], row["status"]) for row in rows_of(warehouse, "dead_letters")] == [
+        ("FILE_TRUNCATED", "superseded")
+    ]
+    assert [row["level"] for row in rows_of(warehouse, "batches")] == ["exact"]
     assert_none(differences(case, warehouse, tables_at_the_end(case)))
 
 

@@ -85,6 +85,11 @@ class MemorySource:
         """See `Source.stream_ids`."""
         return {stream.name: stream.id for stream in self.known.values()}
 
+    def sent_again(self, torn: Callable[[], Collection[str]]) -> Collection[str]:
+        """See `Source.sent_again`."""
+        del torn
+        return ()
+
     def unread(self, reached: Mapping[Partition, Position]) -> frozenset[Partition]:
         """See `Source.unread`."""
         return frozenset(at for at, position in reached.items() if position < len(self.logs[at]))

@@ -109,8 +109,8 @@ def test_a_file_is_cut_the_same_whatever_the_blocks(form, rows, block, torn):
             cutting.records(lambda start, size: content[start : start + size], len(content), partial(split, form))
         )
     whole, behind = cut(content, form)
-    assert [value for block in parts if not block.torn for value in block.values.to_pylist()] == whole
-    assert b"".join(value for block in parts if block.torn for value in block.values.to_pylist()) == behind
+    assert [value for block in parts if not block.fault for value in block.values.to_pylist()] == whole
+    assert b"".join(value for block in parts if block.fault for value in block.values.to_pylist()) == behind
 
 
 def test_what_is_no_line_of_ticdc_is_a_record_of_its_own():
@@ -129,7 +129,8 @@ def test_a_record_of_no_end_is_cut_into_pieces():
         patch.setattr(cutting, "BLOCK", 100)
         patch.setattr(cutting, "MOST", 250)
         parts = list(cutting.records(lambda start, size: content[start : start + size], 1000, json_lines))
-    assert [len(value) for block in parts if block.torn for value in block.values.to_pylist()] == [300, 300, 300, 100]
+    found = [(block.fault, len(value)) for block in parts for value in block.values.to_pylist()]
+    assert found == [*[("RECORD_TOO_LARGE", 300)] * 3, ("FILE_TRUNCATED", 100)]
 
 
 def test_lines_of_json_end_with_either_line_end():
@@ -164,3 +165,11 @@ def test_a_first_commit_ts_of_canal_json():
     assert canal.first_commit_ts(f'{row},"_tidb":{{"commitTs":{TS}}}}}\r\n'.encode()) == TS
     assert canal.first_commit_ts(f"{row}}}\r\n".encode()) is None
     assert canal.first_commit_ts(b"") == canal.first_commit_ts(row.encode()) == 0
+
+
+def test_the_commit_ts_of_a_first_row_that_is_cut_off_is_known_to_the_millisecond():
+    time = TS >> 18
+    for torn in (f'{{"id":0,"es":{time},"ts":1', f'{{"id":0,"es":{time},"data":[{{"a":"1"}}],"_tidb":{{"comm'):
+        assert TS <= canal.first_commit_ts_at_most(torn.encode()) < time + 1 << 18
+    assert canal.first_commit_ts_at_most(b'{"id":0,"_tidb":{"commitTs":7}}') == 7
+    assert canal.first_commit_ts_at_most(b'{"id":0,"e') == canal.first_commit_ts_at_most(bytes(100)) == 0

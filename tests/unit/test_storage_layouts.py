@@ -1,5 +1,6 @@
 """TiCDC's own tree under every layout that some version or option gives it: the same files of the same tables."""
 
+import json
 import re
 import zlib
 from collections import Counter
@@ -8,10 +9,16 @@ import pytest
 from golden.storage import files_of
 from unit.storage_model import MemoryLog, MemoryStore
 
+from pipeline.model.frontier import NEVER, commit_ts_of
+from pipeline.protocols.csv.form import CsvForm
 from pipeline.settings.sections import SourceSection
+from pipeline.sources.storage import inventory as inventories
+from pipeline.sources.storage.doubts import KEYLESS, SEVERAL_WRITERS, SHARED
 from pipeline.sources.storage.inventory import Inventory
 from pipeline.sources.storage.layout import FileLayout
-from pipeline.sources.storage.paths import DataFile, SchemaPath, read_path
+from pipeline.sources.storage.lines import first_csv_commit_ts
+from pipeline.sources.storage.paths import METADATA, DataFile, SchemaPath, read_path
+from pipeline.sources.storage.planner import plan
 
 _SCHEMA = re.compile(r"(?P<table>.*)/meta/schema_(?P<version>[0-9]+)_[0-9]+\.json")
 _ROWS = re.compile(
@@ -75,6 +82,10 @@ def found_in(files):
     return inventory, inventory.found()
 
 
+def first_commit_ts(files):
+    return lambda entry: first_csv_commit_ts(CsvForm(), files[entry.path]) or 0
+
+
 def planned(files):
     """What is planned, by what a user knows of it; and how the folders are laid out."""
     inventory, found = found_in(files)
@@ -109,8 +120,37 @@ def test_the_same_files_of_the_same_tables(tree, layout, separators):
 
 def test_partitions_that_share_a_folder_are_noticed():
     apart, together = (files_of("ddl", config) for config in ("storage_csv_day", "storage_csv_none"))
-    assert found_in(apart)[1].shared == frozenset()
-    assert found_in(together)[1].shared == {"d/part", "d/hash_part"}
+    assert SHARED not in dict(found_in(apart)[1].doubts)
+    assert dict(found_in(together)[1].doubts)[SHARED] == ("d/hash_part", "d/part")
+
+
+def test_a_keyless_table_of_several_writers_is_noticed(tree):
+    keyless = dict(found_in(tree)[1].doubts)[KEYLESS]
+    assert SEVERAL_WRITERS not in dict(found_in(tree)[1].doubts)
+    moved = {new: content for path, content in tree.items() if (new := of_dispatchers(path)) is not None}
+    assert set(dict(found_in(moved)[1].doubts)[SEVERAL_WRITERS]) <= set(keyless)
+
+
+def test_schema_files_that_are_too_many_for_one_batch(tree, monkeypatch):
+    whole = planned(tree)
+    monkeypatch.setattr(inventories, "MOST_SCHEMA_FILES", 7)
+    inventory, found = found_in(tree)
+    rows, schemas, reached = Counter(), [], [NEVER]
+    while not schemas or found.schemas:
+        assert len(found.schemas) <= 7
+        made = plan(found.new, 1 << 40, first_commit_ts(tree), reached[-1])
+        files = [inventory.planned(row) for row in made.rows]
+        rows.update((file.schema_name, file.table_name, file.version, tree[file.path]) for file in files)
+        schemas += found.schemas
+        if found.new.deferred:
+            assert commit_ts_of(made.progress) < found.new.deferred
+        assert all(file.version >= commit_ts_of(reached[-1]) for file in found.schemas)
+        reached.append(made.progress)
+        inventory.log.add([*found.schemas, *files])
+        found = inventory.found()
+    assert (rows, Counter((f.schema_name, f.table_name, f.version) for f in schemas if f.table_name)) == whole[:2]
+    assert reached == sorted(reached)
+    assert commit_ts_of(reached[-1]) >= json.loads(tree[METADATA])["checkpoint-ts"] - 1
 
 
 def test_a_table_that_is_called_like_a_folder_of_ticdc(tree):

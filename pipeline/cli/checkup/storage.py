@@ -17,9 +17,11 @@ from pipeline.model.frontier import commit_ts_of
 from pipeline.settings.durations import written
 from pipeline.sources.storage.batches import FIRST_BYTES
 from pipeline.sources.storage.cleanup import Removable
-from pipeline.sources.storage.inventory import UNREADABLE, Inventory, read_metadata
-from pipeline.sources.storage.layout import SHARED, UNSHARED, FileLayout, denied
+from pipeline.sources.storage.doubts import TableDoubts
+from pipeline.sources.storage.inventory import Inventory
+from pipeline.sources.storage.layout import FileLayout, denied
 from pipeline.sources.storage.lines import lines_of
+from pipeline.sources.storage.metadata import UNREADABLE, read_metadata
 from pipeline.sources.storage.paths import METADATA, DataFile, Foreign, SchemaPath, VersionPath, read_path
 from pipeline.sources.storage.plan_log import TABLE, PlanLog
 from pipeline.sources.storage.schema_files import SchemaFileDamaged, read_schema_file
@@ -46,6 +48,7 @@ class _Listing:
     """What a listing shows."""
 
     protocol: str
+    doubts: TableDoubts
     rows: dict[str, tuple[StoredFile, DataFile]] = field(default_factory=dict)
     """The newest file of rows of each folder."""
     files: int = 0
@@ -54,8 +57,6 @@ class _Listing:
     schemas: dict[VersionPath, StoredFile] = field(default_factory=dict)
     strange: list[str] = field(default_factory=list)
     damaged: dict[str, str] = field(default_factory=dict)
-    partitioned: set[str] = field(default_factory=set)
-    """Folders of tables that a statement has partitioned."""
     _firsts: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def take(self, entry: StoredFile, store: Store) -> None:
@@ -72,8 +73,7 @@ class _Listing:
             case SchemaPath(describes=version, checksum=checksum):
                 self.schemas[version] = entry
                 try:
-                    if read_schema_file(store.read(entry.path), checksum).partitions:
-                        self.partitioned.add(version.table)
+                    self.doubts.learn(version.table, read_schema_file(store.read(entry.path), checksum))
                 except SchemaFileDamaged as damage:
                     self.damaged[entry.path] = damage.message
 
@@ -97,7 +97,8 @@ def examined(settings: Settings, spark: SparkSession) -> Iterator[Finding]:
         yield wrong("storage", f"{place} is not a folder on this machine", "check source.path")
         return
     yield _checkpoint(store, place)
-    facts, removable = _Listing(settings.source.protocol), _removable(settings, store, spark)
+    facts = _Listing(settings.source.protocol, TableDoubts(lines_of(settings).names_members))
+    removable = _removable(settings, store, spark)
     for entry in store.everything():
         facts.take(entry, store)
         if removable is not None:
@@ -124,16 +125,14 @@ def _layout(settings: Settings, facts: _Listing, store: Store) -> Iterator[Findi
     yield fine("changefeed", f"files have {some(each, '; ')}")
     lines = lines_of(settings)
     differences: dict[str, None] = {}
-    together: dict[str, None] = {}
-    for layout, version, entry in facts.layouts():
-        if version.table in facts.partitioned and not layout.partition:
-            together[version.table] = None
+    for layout, _, entry in facts.layouts():
         shown = partial(_shown, lines, store, entry.path) if not differences else dict
         differences |= dict.fromkeys(denied(settings.changefeed, layout, shown))
     for sentence in differences:
         yield note("changefeed", sentence, "correct the setting, or check that this is the changefeed you mean")
-    if together:
-        yield wrong("changefeed", f"the partitions of {some(together)} {SHARED}", UNSHARED)
+    for doubt, tables in facts.doubts.doubts((layout, version) for layout, version, _ in facts.layouts()):
+        finding = wrong if doubt.loses else note
+        yield finding("changefeed", doubt.sentence.format(some(tables)), doubt.remedy)
 
 
 def _shown(lines: Lines, store: Store, path: str) -> dict[str, bool]:

@@ -233,6 +233,7 @@ class ByCommitTs:
         late = frozenset(t.uuid for t in living if progress.is_late(t, landed.routed.stream_ids))
         also = ["DDL events of an unfinished batch are applied"] if progress.is_ahead else []
         lag = Lag(tuple(landed.placed.pending), late, also, context.source.stream_noun)
+        context.records.supersede_torn(context.source.sent_again(context.records.torn_files))
         recovering = context.run.recovering
         level = context.cuts.exact(batch_id, progress.cut_ts, landed.shown, lag, recovering=recovering)
         context.step("cuts-appended")

@@ -9,13 +9,14 @@ from pyspark.sql import functions as F
 
 from pipeline.ingest.ddl import columns, key, partitions
 from pipeline.ingest.ddl.done import NOT_UNDERSTOOD
-from pipeline.ingest.set_aside import dead_letters, pending
+from pipeline.ingest.set_aside import pending
 from pipeline.ingest.set_aside.pending import WAS_PENDING
 from pipeline.ingest.table_work import EvolvedLayout, TableResult
 from pipeline.model.conditions import any_of
 from pipeline.model.messages import EVER, SeenVersion
 from pipeline.model.names import folded
 from pipeline.model.places import POSITION, Ranges, stands_in
+from pipeline.model.set_aside import OPEN
 from pipeline.warehouse import held_names
 from pipeline.warehouse.evolution import Note, keyed_as, let_leave, meet, meet_key, newest
 from pipeline.warehouse.held import why_not_created
@@ -173,7 +174,7 @@ class TableByCommitTs:
 
     def status(self, pair: TablePair | None) -> str:
         """See `TableOrdering.status`: those of a table that was dropped are superseded by that."""
-        return SUPERSEDED if pair is not None and pair.state is State.DROPPED else dead_letters.OPEN
+        return SUPERSEDED if pair is not None and pair.state is State.DROPPED else OPEN
 
     def hold(self, work: TableWork, pair: TablePair | None, ends: Mapping[Partition, int], reason: str) -> int:
         """See `TableOrdering.hold`: what has waited stays where it is."""

@@ -9,13 +9,14 @@ from pyspark.sql import functions as F
 
 from pipeline.ingest.by_offset.stages import is_stale, timeline
 from pipeline.ingest.ddl import columns
-from pipeline.ingest.set_aside import dead_letters, pending
+from pipeline.ingest.set_aside import pending
 from pipeline.ingest.table_work import EvolvedLayout, TableResult
 from pipeline.model import change
 from pipeline.model.conditions import any_of
 from pipeline.model.holding import NAMELESS
 from pipeline.model.messages import SeenVersion
 from pipeline.model.places import PARTITION, POSITION, STREAM, Ranges, stands_in
+from pipeline.model.set_aside import OPEN
 from pipeline.warehouse import current
 from pipeline.warehouse.evolution import keyed_as, meet, meet_key, newest, surely_keyed
 from pipeline.warehouse.held import taken
@@ -163,7 +164,7 @@ class TableByOffset:
 
     def status(self, _pair: TablePair | None) -> str:
         """See `TableOrdering.status`: a DROP comes after them, and closes them."""
-        return dead_letters.OPEN
+        return OPEN
 
     def hold(self, work: TableWork, _pair: TablePair | None, ends: Mapping[Partition, int], reason: str) -> int:
         """See `TableOrdering.hold`."""

@@ -12,7 +12,7 @@ from pipeline.model.messages import INDEX
 from pipeline.model.names import quoted
 from pipeline.model.places import PARTITION, POSITION, STREAM, shown, shown_key
 from pipeline.model.projection import walled
-from pipeline.model.set_aside import FENCED
+from pipeline.model.set_aside import FENCED, OPEN
 from pipeline.warehouse import changes
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 QUARANTINED = "QUARANTINED"
 FENCED_WHY = "an older change of its key is in quarantine"
-OPEN = "open"
 _FACTS = {
     "code": "string", "message": "string", "schema_name": "string", "table_name": "string", "commit_ts": "bigint",
 }  # fmt: skip
@@ -62,7 +61,9 @@ def set_aside_refused(
         *(column.alias(name) for name, column in columns.items()),
         F.lit(status).alias("status"),
     )
-    count = written(context, "dead_letters", _as_dead_letters(dead_letters.where(F.col("code").isNotNull())), batch_id)
+    count = context.records.append(
+        "dead_letters", batch_id, _as_dead_letters(dead_letters.where(F.col("code").isNotNull()))
+    )
     return _by_table(refused, count)
 
 
@@ -148,15 +149,10 @@ def set_aside(
     """Append dead letters of one table; how many there were. The frame lacks what is the same for all."""
     named = {"schema_name": source.schema, "table_name": source.table, "status": status}
     full = dead_letters.select("*", *(F.lit(value).alias(name) for name, value in named.items()))
-    return written(context, "dead_letters", _as_dead_letters(full), batch_id)
+    return context.records.append("dead_letters", batch_id, _as_dead_letters(full))
 
 
 def _as_dead_letters(dead_letters: DataFrame) -> DataFrame:
     """With the columns that only quarantined rows have."""
     kinds = {"rules": "array<string>", "fingerprint": "string", "key_values": "string"}
     return dead_letters.select("*", *(F.lit(None).cast(kind).alias(name) for name, kind in kinds.items()))
-
-
-def written(context: PipelineContext, name: str, frame: DataFrame, batch_id: int) -> int:
-    """Append a frame to one of the pipeline's tables; how many rows were committed."""
-    return context.records.append(name, batch_id, frame)

@@ -99,7 +99,7 @@ def keep(
     named = {"schema_name": schema, "table_name": table, "reason": reason}
     rows = fresh.select(*as_held(raw.columns), *(column.alias(name) for name, column in named.items()))
     rows = rows.where(F.col("reason").isNotNull()).withColumn("status", F.lit("open"))
-    return dead_letters.written(context, "held", rows, batch_id)
+    return context.records.append("held", batch_id, rows)
 
 
 def write_held(context: PipelineContext, rows: DataFrame, work: TableWork, reason: str, status: str) -> int:
@@ -107,7 +107,7 @@ def write_held(context: PipelineContext, rows: DataFrame, work: TableWork, reaso
     source = work.messages.table
     columns = {"schema_name": source.schema, "table_name": source.table, "reason": reason, "status": status}
     records = rows.select(*as_held(rows.columns), *(F.lit(value).alias(name) for name, value in columns.items()))
-    return dead_letters.written(context, "held", records, work.routed.batch_id)
+    return context.records.append("held", work.routed.batch_id, records)
 
 
 def let_in(context: PipelineContext, raw: DataFrame, still: Column | None) -> None:

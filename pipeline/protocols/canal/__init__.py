@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.protocols.canal.encoding import CanalEncoding, first_commit_ts
+from pipeline.protocols.canal.encoding import CanalEncoding, first_commit_ts, first_commit_ts_at_most
 from pipeline.protocols.described.protocol import DescribedProtocol
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pipeline.model.messages import KnownVersions
     from pipeline.model.types import WarehouseType
 
-__all__ = ["canal_protocol", "first_commit_ts"]
+__all__ = ["canal_protocol", "first_commit_ts", "first_commit_ts_at_most"]
 
 
 def canal_protocol(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BooleanType, LongType, StringType, StructField, StructType
 
+from pipeline.model.columns import LOGICAL_BITS
 from pipeline.model.projection import Projection, once
 from pipeline.protocols import end_marker
 from pipeline.protocols.canal.rows import (
@@ -43,6 +44,7 @@ _LINE = StructType(
 )
 _OP = "_op"
 _COMMIT_TS = re.compile(rb'"_tidb":\{"commitTs":([0-9]+)')
+_COMMIT_TIME = re.compile(rb'"es":([0-9]+)')
 
 
 class CanalEncoding(CanalRows, FileEncoding):
@@ -87,6 +89,13 @@ def first_commit_ts(content: bytes) -> int | None:
     if match:
         return int(match[1])
     return None if end and b'"isDdl":false' in line else 0
+
+
+def first_commit_ts_at_most(content: bytes) -> int:
+    """The same; at most, where the first row is cut off behind the millisecond of its commit; 0 if nobody knows."""
+    commit_ts = first_commit_ts(content) or 0
+    milliseconds = None if commit_ts else _COMMIT_TIME.search(content.partition(b"\n")[0])
+    return (int(milliseconds[1]) + 1 << LOGICAL_BITS) - 1 if milliseconds else commit_ts
 
 
 @cache

@@ -15,7 +15,7 @@ from pipeline.model.projection import once
 from pipeline.protocols.canal.values import CanalValues
 from pipeline.protocols.described.encoding import Codes
 from pipeline.protocols.described.head import MessageKind, field_of
-from pipeline.protocols.files.head import COMMIT_TS_MISSING, COMPRESSED, FILE_NOT_JSON, FILE_TRUNCATED, TRUNCATED
+from pipeline.protocols.files.head import COMMIT_TS_MISSING, COMPRESSED, FAULTS, FILE_NOT_JSON
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ CODES = Codes(
     {
         UNREADABLE: "the line is not a row of Canal-JSON: it is cut off, damaged, or of another protocol",
         VALUE_UNREADABLE: "a value of the row does not fit its column's type, or the row is missing",
-        FILE_TRUNCATED: TRUNCATED,
+        **FAULTS,
         FILE_NOT_JSON: COMPRESSED,
         COMMIT_TS_MISSING: NO_COMMIT_TS,
         BINARY_UNREADABLE: "a binary value of the row has characters above 255, so they are not bytes",

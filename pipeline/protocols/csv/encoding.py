@@ -28,9 +28,8 @@ from pipeline.protocols.files.head import (
     COLUMNS,
     COMMIT_TS_MISSING,
     COMPRESSED,
+    FAULTS,
     FILE_NOT_CSV,
-    FILE_TRUNCATED,
-    TRUNCATED,
     headed,
     of_file,
 )
@@ -51,7 +50,7 @@ CODES = Codes(
     {
         UNREADABLE: "the record is not a CSV line with the characters of changefeed.csv, or not UTF-8",
         VALUE_UNREADABLE: "a value of the row does not fit its column's type",
-        FILE_TRUNCATED: TRUNCATED,
+        **FAULTS,
         FILE_NOT_CSV: COMPRESSED,
         COMMIT_TS_MISSING: "the line has no commit ts: set include-commit-ts = true in [sink.csv] of the changefeed",
         COLUMNS_DIFFER: "the line, or the header of its file, has other columns than its version: check whether the "

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pipeline.model.messages import INDEX
 from pipeline.model.places import FILE, RAW
 from pipeline.model.projection import Projection
+from pipeline.model.set_aside import FILE_TRUNCATED
 from pipeline.protocols.described.head import HEAD, MessageKind
 
 if TYPE_CHECKING:
@@ -24,14 +25,18 @@ ROWS = "ROWS"
 """The kind of a file of rows; a schema file has a `MessageKind`."""
 DAMAGED = "DAMAGED"
 """The kind of a schema file that is not what TiCDC wrote: it is a DDL event of which nobody knows what it did."""
-FILE_TRUNCATED = "FILE_TRUNCATED"
-"""The kind of what is left of a file behind its last whole record, if it is not the newest of its folder."""
+RECORD_TOO_LARGE = "RECORD_TOO_LARGE"
+"""The kind of each piece of a record that is longer than records may be."""
 FILE_NOT_CSV, FILE_NOT_JSON = "FILE_NOT_CSV", "FILE_NOT_JSON"
 """The kinds of what a file has that is compressed."""
 COMPRESSED = "the file is compressed, which TiCDC does not do: unpack it under the name that TiCDC gave it"
 COMMIT_TS_MISSING = "COMMIT_TS_MISSING"
 """The kind of a row that does not say when it was committed."""
-TRUNCATED = "the file ends within this record: TiCDC had a crash, and has written its rows again into a later file"
+FAULTS = {
+    FILE_TRUNCATED: "the file ends within this record: TiCDC had a crash, and writes its rows again into a later file",
+    RECORD_TOO_LARGE: "this is a piece of a record of more than 64 MiB, whose row is in no table",
+}
+"""The sentences of what a file has that is no record."""
 
 
 def of_file(name: str) -> Column:

@@ -99,6 +99,11 @@ class KafkaSource:
         """See `Source.as_text`: as Spark's Kafka source writes them."""
         return offsets.as_json(positions)
 
+    def sent_again(self, torn: Callable[[], Collection[str]]) -> Collection[str]:
+        """See `Source.sent_again`: a message is whole."""
+        del torn
+        return ()
+
     def backlog(self, committed: Committed) -> KafkaBacklog:
         """See `Source.backlog`."""
         return KafkaBacklog(self._hasty, committed)  # the end of a run waits for it

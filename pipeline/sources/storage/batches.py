@@ -15,7 +15,7 @@ from pipeline.protocols.files.head import COMMIT_TS_MISSING
 from pipeline.sources.storage.cleanup import Removable, delete
 from pipeline.sources.storage.feed import Batch
 from pipeline.sources.storage.inventory import Inventory
-from pipeline.sources.storage.layout import SHARED, UNSHARED, FileLayout, denied
+from pipeline.sources.storage.layout import FileLayout, denied
 from pipeline.sources.storage.losses import Losses
 from pipeline.sources.storage.plan_log import PlanLog
 from pipeline.sources.storage.planner import plan
@@ -128,9 +128,11 @@ class BatchPlans:
         """Say once of each version that its files have waited for a schema file for a while; and what is wrong."""
         for path, why in listing.damaged.items():
             _log.warning("%s: %s: %s; its table is held", SCHEMA_FILE_DAMAGED, path, why)
-        for table in sorted(listing.shared - self._said):
-            self._said.add(table)
-            _log.warning("the partitions of %s %s; %s", table, SHARED, UNSHARED)
+        for doubt, tables in listing.doubts:
+            for table in tables if doubt.loses else ():
+                if (sentence := doubt.sentence.format(table)) not in self._said:
+                    self._said.add(sentence)
+                    _log.warning("%s; %s", sentence, doubt.remedy)
         now = time.time()
         for lane, files in listing.new.lanes.items():
             first = files[0]

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from pipeline.model.set_aside import FILE_TRUNCATED
 from pipeline.protocols.csv.form import escaped
 from pipeline.protocols.files.cut import Cut
+from pipeline.protocols.files.head import RECORD_TOO_LARGE
 
 if TYPE_CHECKING:
     from pipeline.protocols.csv import CsvForm
@@ -24,18 +26,21 @@ PIECE = 1 << 20
 MOST = 64 << 20
 """A record is not longer; what is longer is cut here."""
 _KEPT = 2
-"""Cut that wait for the next block: the last one may go on there, and be the second line of an update."""
+"""Records that wait for the next block: the last one may go on there, and be the second line of an update."""
 
 
 Cutter: TypeAlias = Callable[[bytes], Cut]
 
 
 class RecordBlock(NamedTuple):
-    """Cut that follow each other in a file. `torn`: whether they are pieces, which no line end closes."""
+    """Records that follow each other in a file.
+
+    `fault`: the code of what is none, because no line end closes it: `FILE_TRUNCATED` or `RECORD_TOO_LARGE`.
+    """
 
     values: pa.Array
     split: pa.Array | None
-    torn: bool = False
+    fault: str = ""
 
     def until(self, count: int) -> RecordBlock:
         """The first of them, so many."""
@@ -57,7 +62,7 @@ def records(read: Callable[[int, int], bytes], size: int, cut: Cutter) -> Iterat
                 yield RecordBlock(cut_off.values, cut_off.split).until(count)
                 pending, enough = pending[cut_off.starts[count] :], 0
             elif len(pending) > MOST:
-                yield _torn(pending)
+                yield _unclosed(pending, RECORD_TOO_LARGE)
                 pending, enough = b"", 0
             else:
                 enough = 2 * len(pending)
@@ -66,7 +71,7 @@ def records(read: Callable[[int, int], bytes], size: int, cut: Cutter) -> Iterat
     if len(cut_off.values):
         yield RecordBlock(cut_off.values, cut_off.split)
     if cut_off.behind < len(pending):
-        yield _torn(pending[cut_off.behind :])
+        yield _unclosed(pending[cut_off.behind :], FILE_TRUNCATED)
 
 
 def _pieces(read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]:
@@ -77,8 +82,8 @@ def _pieces(read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]:
             yield block[begin : begin + PIECE]
 
 
-def _torn(content: bytes) -> RecordBlock:
-    return RecordBlock(pa.array([content], pa.binary()), None, torn=True)
+def _unclosed(content: bytes, fault: str) -> RecordBlock:
+    return RecordBlock(pa.array([content], pa.binary()), None, fault)
 
 
 def is_closed(form: CsvForm, last: bytes) -> bool:

@@ -89,15 +89,19 @@ class StorageFeed(threading.Thread):
             self._error = error
 
     def _run(self) -> None:
+        """A batch begins `trigger` after the one before it began, or at once with `--available-now`."""
         number, deadline = 0, time.monotonic() + _SETTLING
+        pause = _SOON if self._available_now else self._trigger_seconds
         while not self._stopping.is_set():
+            due = time.monotonic() + pause
             batch = self._batches.next_batch(self._ordinal)
-            if batch.files or batch.moved:
+            has_news = bool(batch.files) or batch.moved
+            if has_news:
                 self._take(self._batches.taken(batch, number))
                 number += 1
                 if batch.files:
                     self._ordinal = batch.files[-1].ordinal + 1
             elif self._available_now and (batch.settled or time.monotonic() > deadline):
                 return
-            else:
-                self._stopping.wait(_SOON if self._available_now else self._trigger_seconds)
+            if not (has_news and self._available_now):
+                self._stopping.wait(max(0.0, due - time.monotonic()))

@@ -23,7 +23,6 @@ from pipeline.model.places import (
     position_in_files,
 )
 from pipeline.protocols.csv import splitting
-from pipeline.protocols.files.head import FILE_TRUNCATED
 from pipeline.protocols.recognise import compressed_elsewhere
 from pipeline.sources.storage.cutting import RecordBlock, records
 
@@ -101,8 +100,8 @@ def batches(store: Store, lines: Lines, file: PlannedFile) -> Iterator[pa.Record
             header = lines.header(first)
             skipped = int(header is not None)
             kind = lines.compressed if compressed_elsewhere(first) else kind
-        torn = FILE_TRUNCATED if kind == file.kind else kind
-        yield _batch(file, torn if block.torn else kind, block.behind(skipped), number + skipped, header)
+        fault = block.fault if kind == file.kind else ""
+        yield _batch(file, fault or kind, block.behind(skipped), number + skipped, header)
         number += len(block.values)
 
 

@@ -6,19 +6,20 @@ where new files may come (`LiveFolders`), and now and then everywhere.
 
 from __future__ import annotations
 
-import json
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from pipeline.model.columns import FAR_FUTURE, time_of
+from pipeline.model.columns import time_of
 from pipeline.model.names import TableName
 from pipeline.protocols.described.head import MessageKind
 from pipeline.protocols.files.head import DAMAGED, ROWS
+from pipeline.sources.storage.doubts import TableDoubts
 from pipeline.sources.storage.lanes import Lane, live_folders
 from pipeline.sources.storage.layout import FileLayout
-from pipeline.sources.storage.paths import METADATA, DataFile, SchemaPath, VersionPath, path_of, read_path
+from pipeline.sources.storage.metadata import UNREADABLE, read_metadata
+from pipeline.sources.storage.paths import DataFile, SchemaPath, VersionPath, path_of, read_path
 from pipeline.sources.storage.plan_log import LISTED, LOST, Listed, PlannedFile, is_same
 from pipeline.sources.storage.planner import Checkpoint, New, RowsFile
 from pipeline.sources.storage.schema_files import SchemaFile, SchemaFileDamaged, read_schema_file
@@ -30,19 +31,17 @@ if TYPE_CHECKING:
     from pipeline.model.table_filter import TableFilter
     from pipeline.settings.sections import SourceSection
     from pipeline.sources.storage.cleanup import Removable
+    from pipeline.sources.storage.doubts import Doubt
     from pipeline.sources.storage.plan_log import PlanLog
     from pipeline.sources.storage.planner import Hole
     from pipeline.sources.storage.store import Store
 
 _SETTLES_IN = 10.0
 """Seconds after which every DDL event of the commit ts in `metadata` is written: TiCDC writes it every two seconds."""
-METADATA_MISSING, METADATA_UNREADABLE = "METADATA_MISSING", "METADATA_UNREADABLE"
-UNREADABLE = (ValueError, KeyError, TypeError)
-"""What `read_metadata` raises for a file that says no commit ts."""
-
-
 _WRITTEN_IN = 60.0
 """Seconds that a file takes at most to be written, and that clocks may differ by."""
+MOST_SCHEMA_FILES = 50_000
+"""So many are taken at once: their statements are read in the driver."""
 _LAST_BYTES = 1 << 20
 """So much of a file is read to see whether it ends with a record."""
 
@@ -58,15 +57,15 @@ class Described(NamedTuple):
 class Found(NamedTuple):
     """What no batch has taken. `schemas`: schema files. `damaged`: those of them that can't be read, and why.
 
-    `other`: files of rows of another protocol than the settings name. `shared`: folders of tables whose partitions
-    have none of their own (`layout.SHARED`).
+    `other`: files of rows of another protocol than the settings name. `doubts`: what the files do not tell of new
+    tables, with the folders of these.
     """
 
     new: New
     schemas: tuple[PlannedFile, ...]
     damaged: dict[str, str]
     other: int
-    shared: frozenset[str]
+    doubts: tuple[tuple[Doubt, tuple[str, ...]], ...]
 
 
 @dataclass(slots=True)
@@ -84,8 +83,7 @@ class Inventory:
     _described: dict[VersionPath, Described] = field(init=False)
     _left_out: set[VersionPath] = field(default_factory=set, init=False)
     """Versions of tables that are not read."""
-    _partitioned: set[str] = field(default_factory=set, init=False)
-    """Folders of tables that a new statement has partitioned."""
+    _table_doubts: TableDoubts = field(default_factory=TableDoubts, init=False)
     _listed_at: float = field(init=False)
     """When everything was listed, in seconds since the epoch."""
     _waiting: dict[str, StoredFile] = field(default_factory=dict, init=False)
@@ -146,23 +144,28 @@ class Inventory:
                     other += 1
                 case SchemaPath():
                     schemas += self._schema_file(entry, file, damaged)
+        schemas.sort(key=lambda file: (file.version, file.path))
+        deferred = self._defer(schemas[MOST_SCHEMA_FILES:])
         rows = {
             lane: tuple(self._rows(files, checkpoint)) for lane, files in lanes.items() if not self._are_left_out(files)
         }
         for lane, files in rows.items():
             taken_up_to[lane] = max(taken_up_to.get(lane, 0), self._taken_before(lane, files[0]))
-        schemas.sort(key=lambda file: (file.version, file.path))
-        return Found(New(checkpoint, rows, taken_up_to), tuple(schemas), damaged, other, self._shared(rows))
+        new = New(checkpoint, rows, taken_up_to, deferred)
+        return Found(new, tuple(schemas[:MOST_SCHEMA_FILES]), damaged, other, self._doubts(rows))
 
-    def _shared(self, lanes: Mapping[Lane, Sequence[RowsFile]]) -> frozenset[str]:
-        shared: set[str] = set()
-        for first, *_ in lanes.values() if self._partitioned else ():
-            version = first.file.under(self._described)
-            if version is None or version.table not in self._partitioned:
-                continue
-            if not FileLayout.of(first.entry.path, first.file, version).partition:
-                shared.add(version.table)
-        return frozenset(shared)
+    def _defer(self, schemas: Sequence[PlannedFile]) -> int:
+        """Leave schema files to a later batch, and so the rows of their versions; the first version, 0 for none."""
+        for path in (read_path(file.path) for file in schemas):
+            if isinstance(path, SchemaPath):
+                self._described.pop(path.describes, None)
+        self._listed_at = 0.0 if schemas else self._listed_at
+        return schemas[0].version if schemas else 0
+
+    def _doubts(self, lanes: Mapping[Lane, Sequence[RowsFile]]) -> tuple[tuple[Doubt, tuple[str, ...]], ...]:
+        firsts = ((first.entry.path, first.file, first.file.under(self._described)) for first, *_ in lanes.values())
+        layouts = ((FileLayout.of(path, file, version), version) for path, file, version in firsts if version)
+        return tuple(self._table_doubts.doubts(layouts))
 
     def _are_left_out(self, files: Sequence[tuple[StoredFile, DataFile]]) -> bool:
         """Whether the files of a lane are of a table that is not read. Then they do not wait."""
@@ -244,8 +247,7 @@ class Inventory:
             self._describe(planned)
             yield planned
             return
-        if read.partitions:
-            self._partitioned.add(path.describes.table)
+        self._table_doubts.learn(path.describes.table, read)
         if read.query or read.columns:
             planned = self._planned(entry, MessageKind.DDL if read.query else MessageKind.BOOTSTRAP, _of(read))
             self._describe(planned)
@@ -288,12 +290,3 @@ def _is_over(entry: StoredFile, checkpoint: Checkpoint | None) -> bool:
 
 def _of(read: SchemaFile) -> Described:
     return Described(read.schema, read.table, read.version)
-
-
-def read_metadata(store: Store) -> tuple[int, float]:
-    """The commit ts in `metadata`, and when that was written. Raises `FileNotFoundError`, or one of `UNREADABLE`."""
-    modified = store.entry(METADATA).modified
-    commit_ts = json.loads(store.read(METADATA))["checkpoint-ts"]
-    if not isinstance(commit_ts, int) or not 0 < commit_ts <= FAR_FUTURE:
-        raise ValueError(f"{commit_ts!r:.40} is no commit ts")
-    return commit_ts, modified

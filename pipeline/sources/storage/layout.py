@@ -15,12 +15,6 @@ if TYPE_CHECKING:
     from pipeline.settings.sections import ChangefeedSettings
     from pipeline.sources.storage.paths import DataFile, VersionPath
 
-SHARED = "share their folders: then TiCDC itself loses rows (tiflow#11979)"
-"""What is wrong with partitions of a table whose files have no folder of their own, and what to do."""
-UNSHARED = (
-    "set enable-partition-separator = true in the changefeed's [sink], then let the changefeed begin again in another "
-    "folder"
-)
 _DATES = {re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"): "day", re.compile(r"[0-9]{4}-[0-9]{2}"): "month"}
 _YEAR = re.compile(r"[0-9]{4}")
 

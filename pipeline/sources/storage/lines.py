@@ -40,8 +40,11 @@ class Lines:
     `header`: the names of the columns as the first line of a file has them, None if that is a row.
 
     `first_commit_ts` gives the commit ts of the first row of a file that begins with some bytes: 0 if there is no whole
-    row, None if the row does not say it. `remedy`: which option of the changefeed adds it. `shown` gives what the same
-    bytes show of the changefeed's options, by their names in `changefeed`.
+    row, None if the row does not say it. `begins_at_most` gives the same or more, and 0 if nobody knows; the row may be
+    cut off. `remedy`: which option of the changefeed adds it. `shown` gives what the same bytes show of the
+    changefeed's options, by their names in `changefeed`.
+
+    `names_members`: whether rows have the values of ENUM and SET by name, and not by number.
     """
 
     further: Mapping[str, Callable[[], Column]]
@@ -50,8 +53,10 @@ class Lines:
     compressed: str
     header: Callable[[bytes], str | None]
     first_commit_ts: Callable[[bytes], int | None]
+    begins_at_most: Callable[[bytes], int]
     remedy: str
     shown: Callable[[bytes], dict[str, bool]]
+    names_members: bool = True
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -78,6 +83,7 @@ def _csv(settings: Settings) -> Lines:
         FILE_NOT_CSV,
         partial(header_of, form),
         first,
+        lambda content: first(content) or 0,
         "include-commit-ts = true in [sink.csv]",
         partial(_shown_by_csv, form),
     )
@@ -92,8 +98,10 @@ def _canal(settings: Settings) -> Lines:
         FILE_NOT_JSON,
         lambda _: None,
         canal.first_commit_ts,
+        canal.first_commit_ts_at_most,
         "enable-tidb-extension=true in the sink URI",
         lambda content: {"enable-tidb-extension": True} if canal.first_commit_ts(content) else {},
+        names_members=False,
     )
 
 

@@ -49,12 +49,13 @@ class New:
     """What no batch has taken. `checkpoint`: None without a `metadata` that can be read.
 
     `lanes`: the files of rows of each lane, by their numbers. `taken_up_to`: the greatest number of a lane that a batch
-    has taken, 0 if there is none.
+    has taken, 0 if there is none. `deferred`: the first version whose schema file is left to a later batch, or 0.
     """
 
     checkpoint: Checkpoint | None
     lanes: Mapping[Lane, Sequence[RowsFile]]
     taken_up_to: Mapping[Lane, int]
+    deferred: int = 0
 
 
 class Hole(NamedTuple):
@@ -110,6 +111,7 @@ def plan(
     if new.checkpoint is None or holes:
         return Plan(taken, before, holes)
     firsts = [*_firsts(rest, first_commit_ts), *_firsts(left, first_commit_ts)]
+    firsts += [new.deferred] if new.deferred else []
     commit_ts, settled = new.checkpoint
     complete = after_ddl(commit_ts) if settled else closed_by_watermark(commit_ts - 1)
     return Plan(taken, max(before, min([complete, *(after_ddl(first - 1) for first in firsts)])))

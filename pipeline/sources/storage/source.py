@@ -16,9 +16,10 @@ from pipeline.sources.source import Planned, Resumed, Stream, Taken
 from pipeline.sources.storage.batches import COMPLETE, BatchPlans
 from pipeline.sources.storage.feed import StorageFeed
 from pipeline.sources.storage.frame import raw_frame
-from pipeline.sources.storage.inventory import METADATA_MISSING, METADATA_UNREADABLE, UNREADABLE, read_metadata
 from pipeline.sources.storage.lines import lines_of
+from pipeline.sources.storage.metadata import METADATA_MISSING, METADATA_UNREADABLE, UNREADABLE, read_metadata
 from pipeline.sources.storage.paths import METADATA
+from pipeline.sources.storage.sent_again import SentAgain
 from pipeline.sources.storage.stores import store_of
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pipeline.settings import Settings
     from pipeline.sources.source import Committed, SourceNotes
     from pipeline.sources.storage.feed import Batch
+    from pipeline.sources.storage.plan_log import PlannedFile
     from pipeline.sources.storage.store import StoredFile
 
 _PARTITION = Partition(FILES, 0)
@@ -52,6 +54,7 @@ class StorageSource:
         self._lines = lines_of(settings)
         self.completion = Completion()  # a file has rows of any size
         self._plans: BatchPlans | None = None
+        self._newest: Sequence[PlannedFile] = ()
         self.columns = self._lines.columns
 
     def restored(self) -> Mapping[str, Column]:
@@ -122,6 +125,11 @@ class StorageSource:
         places = {at.stream: {str(at.number): position} for at, position in sorted(positions.items())}
         return json.dumps({**places, COMPLETE: commit_ts_of(self.plans.progress)})
 
+    def sent_again(self, torn: Callable[[], Collection[str]]) -> Collection[str]:
+        """See `Source.sent_again`."""
+        looked_for = torn()
+        return SentAgain(self._store, self._lines.begins_at_most).among(looked_for, self._newest) if looked_for else ()
+
     def backlog(self, committed: Committed) -> StorageBacklog:
         """See `Source.backlog`."""
         del committed
@@ -167,6 +175,7 @@ class StorageSource:
 
     def taken(self, batch: Batch, number: int) -> Taken:
         """See `Batches.taken`."""
+        self._newest = batch.files
         frame = raw_frame(self._spark, self._store, self._lines, batch.files)
         next_ordinal = self.plans.log.next_ordinal
         start = batch.files[0].ordinal if batch.files else next_ordinal

@@ -1,0 +1,64 @@
+"""When a batch of files begins: `trigger` after the one before it, and with `--available-now` at once."""
+
+import time
+
+import pytest
+
+from pipeline.sources.source import Committed
+from pipeline.sources.storage.feed import Batch, StorageFeed
+
+
+class Batches:
+    """Gives batches that only move the tables: so many, then nothing new."""
+
+    def __init__(self, count):
+        self.left, self.asked = count, []
+
+    def next_batch(self, ordinal):  # noqa: ARG002 - files have none here
+        self.asked.append(time.monotonic())
+        self.left -= 1
+        return Batch((), moved=self.left >= 0, settled=True)
+
+    def taken(self, batch, number):  # noqa: ARG002 - all are alike
+        return number
+
+
+def fed(batches, taken, trigger, **how):
+    feed = StorageFeed(batches, taken.append, Committed(), trigger, **how)
+    feed.start()
+    return feed
+
+
+@pytest.mark.parametrize("slow", [0.0, 0.15])
+def test_a_batch_begins_a_trigger_after_the_one_before(slow):
+    batches, taken = Batches(100), []
+
+    def take(number):
+        time.sleep(slow)
+        taken.append(number)
+
+    feed = StorageFeed(batches, take, Committed(), 0.2, available_now=False)
+    feed.start()
+    feed.wait(1.0)
+    feed.stop()
+    between = [later - sooner for sooner, later in zip(batches.asked, batches.asked[1:], strict=False)]
+    assert 3 <= len(taken) <= 6
+    assert min(between) >= 0.19
+
+
+def test_what_is_there_now_is_taken_at_once():
+    batches, taken = Batches(50), []
+    feed = fed(batches, taken, 60.0, available_now=True)
+    feed.wait(10)
+    assert (taken, feed.runs, feed.error()) == (list(range(50)), False, None)
+    assert batches.asked[-1] - batches.asked[0] < 1
+
+
+def test_a_feed_that_waits_is_stopped_at_once():
+    taken = []
+    feed = fed(Batches(1), taken, 60.0, available_now=False)
+    feed.wait(0.2)
+    begun = time.monotonic()
+    feed.stop()
+    assert (taken, feed.runs) == ([0], False)
+    assert time.monotonic() - begun < 1
