@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from pipeline.ingest.batch import micro_batch
+from pipeline.ingest.by_commit_ts.foreseen import foresee
 from pipeline.ingest.by_commit_ts.ordering import ByCommitTs
 from pipeline.ingest.by_offset.ordering import ByOffset
 from pipeline.model.messages import Ordering
@@ -32,5 +33,6 @@ def take_batch(context: PipelineContext, raw: RawBatch) -> CommittedBatch | None
     """Take one micro-batch (`batch.micro_batch`) in the ordering of the pipeline's protocol."""
     context.protocol.begin(context.run.ledger.ordering, raw.frame)
     if context.protocol.ordering is Ordering.BY_COMMIT_TS:
+        foresee(context, raw)
         return micro_batch(ByCommitTs(context), raw)
     return micro_batch(ByOffset(context), raw)

@@ -125,6 +125,8 @@ class RunState:
     """Whether records may wait in `_pipeline.held` that are let in by themselves."""
     order_unknown: set[tuple[str, str]] | None = None
     """Tables (`TableName.key`) of which it was said that keys stand in several partitions; None: not read yet."""
+    foreseen: dict[Partition, int] = field(default_factory=dict)
+    """Up to where partitions have been searched for statements behind a batch (`by_commit_ts.foreseen`)."""
     _done: dict[str, float] = field(default_factory=dict)
 
     @property

@@ -333,6 +333,17 @@ class SourceProtocol(Protocol):
         """How rows are told that were too large for a message; None where there are none."""
         ...
 
+    def first_partition_statements(self, raw: DataFrame) -> DataFrame | None:
+        """Of raw records those that may be statements, if partition 0 alone has them; None if each partition has each.
+
+        Only a protocol whose changes are ordered by commit ts is asked.
+        """
+        ...
+
+    def foresee(self, statements: Sequence[Ddl]) -> None:
+        """Learn of statements that are behind the batch to be read, and define columns of its rows."""
+        ...
+
     def prepare(self, raw: DataFrame) -> DataFrame:
         """One row per event, with `INDEX`; key and value of a row are those of its event alone.
 

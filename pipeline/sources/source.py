@@ -92,6 +92,13 @@ class Taken(NamedTuple):
     planned: Planned | None
 
 
+class Ahead(NamedTuple):
+    """Records that a source has and no batch has taken, as a raw frame. `ends`: up to where, by partition."""
+
+    raw: DataFrame
+    ends: Mapping[Partition, Position]
+
+
 class SourceNotes(Protocol):
     """The pipeline's own tables, as far as a source needs them."""
 
@@ -221,6 +228,10 @@ class Source(Protocol):
 
     def as_text(self, positions: Mapping[Partition, Position]) -> str:
         """Positions as `_pipeline.batches` keeps them (`start_offsets`, `end_offsets`)."""
+        ...
+
+    def ahead(self, since: Mapping[Partition, Position]) -> Ahead | None:
+        """What partitions have now from these positions on; None if that is nothing."""
         ...
 
     def sent_again(self, torn: Callable[[], Collection[str]]) -> Collection[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.model.frontier import closed_by_watermark
 from pipeline.model.places import RAW, Partition
 from pipeline.protocols.large.completion import Completion
-from pipeline.sources.source import Committed, Planned, Resumed, Stream, Taken
+from pipeline.sources.source import Ahead, Committed, Planned, Resumed, Stream, Taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -84,6 +84,11 @@ class MemorySource:
     def stream_ids(self) -> Mapping[str, str]:
         """See `Source.stream_ids`."""
         return {stream.name: stream.id for stream in self.known.values()}
+
+    def ahead(self, since: Mapping[Partition, Position]) -> Ahead | None:
+        """See `Source.ahead`."""
+        ranges = {at: (position, self.ends[at]) for at, position in since.items() if self.ends[at] > position}
+        return Ahead(self.records(ranges), {at: end for at, (_, end) in ranges.items()}) if ranges else None
 
     def sent_again(self, torn: Callable[[], Collection[str]]) -> Collection[str]:
         """See `Source.sent_again`."""

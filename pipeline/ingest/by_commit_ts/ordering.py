@@ -109,6 +109,8 @@ class ByCommitTs:
         context, described = self.context, self.context.descriptions
         reader = self.reader()
         routed = reading.read_new(context, raw, resources, reader)
+        if context.run.foreseen and any(context.records.held_counts().values()):
+            routed = replace(routed, frame=pending.not_kept(context, routed.frame), small=None)
         described.learn(routed.messages.described)
         describe_job(context, "rows that were pending")
         before = self._before = pending_records.read(context, resources) if context.run.has_pending else None

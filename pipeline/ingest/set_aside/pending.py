@@ -110,6 +110,12 @@ def write_held(context: PipelineContext, rows: DataFrame, work: TableWork, reaso
     return context.records.append("held", work.routed.batch_id, records)
 
 
+def not_kept(context: PipelineContext, frame: DataFrame) -> DataFrame:
+    """The events of records that do not wait in `_pipeline.held`, by themselves or for a person."""
+    held = context.records.read("held").where("status = 'open'").select(*as_raw(context.source.restored()))
+    return without(frame, F.broadcast(held.select(*PLACE).distinct()))
+
+
 def let_in(context: PipelineContext, raw: DataFrame, still: Column | None) -> None:
     """Give pending records that are placed now the status `released`. `still`: which stay pending; None: none."""
     held = where("held").sql

@@ -133,6 +133,14 @@ class AvroProtocol:
         name, number, flag = (F.lit(None).cast(kind) for kind in ("string", "bigint", "boolean"))
         return MessageHeader(name, name, number, flag, _value_route() == F.lit(bytes([DDL])))
 
+    def first_partition_statements(self, raw: DataFrame) -> None:
+        """See `SourceProtocol.first_partition_statements`: each partition has each."""
+        del raw
+
+    def foresee(self, statements: Sequence[Ddl]) -> None:
+        """See `SourceProtocol.foresee`: a row names its version."""
+        del statements
+
     def large_rows(self) -> None:
         """Avro has no such rows: TiCDC gives up."""
 

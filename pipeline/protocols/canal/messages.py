@@ -28,7 +28,7 @@ from pipeline.protocols.canal.rows import (
     row_fields,
     sides,
 )
-from pipeline.protocols.compressed import code_of
+from pipeline.protocols.compressed import code_of, is_compressed
 from pipeline.protocols.described.head import ROW_TYPES, SENT, one_of, sent_as
 from pipeline.protocols.files.head import COMMIT_TS_MISSING
 from pipeline.protocols.large.codes import CLAIM_CHECK, HANDLE_KEY_ONLY
@@ -275,3 +275,8 @@ def shown(prepared: DataFrame, numbers: Collection[int], positions: Collection[i
 def statement_text() -> Column:
     """The SQL of a DDL message."""
     return F.from_json(F.col("value").cast("string"), _MESSAGE, HEAD_OPTIONS).getField("sql")
+
+
+def may_be_statement() -> Column:
+    """Whether a raw record is a DDL message, or is compressed inside and may be one. A text has its quotes escaped."""
+    return F.contains(F.col("value"), F.lit(b'"isDdl":true')) | is_compressed(F.col("value"))

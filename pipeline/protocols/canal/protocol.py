@@ -82,6 +82,10 @@ class CanalProtocol(LayoutProtocol):
         made = LayoutProtocol.header(self)
         return replace(made, commit_ts=head(messages.SENT_TS)) if self._plain else made
 
+    def first_partition_statements(self, raw: DataFrame) -> DataFrame | None:
+        """See `SourceProtocol.first_partition_statements`."""
+        return self._unpacking.plain(raw).where(messages.may_be_statement())
+
     def large_rows(self) -> LargeRows:
         """See `SourceProtocol.large_rows`: a message is one row."""
         return LargeMessages(HEAD, ROW, (SCHEMA, TABLE, COMMIT_TS), CanalKeyRows())

@@ -147,6 +147,14 @@ class DescribedProtocol:
         is_watermark, is_ddl = (field_of("kind") == kind for kind in (MessageKind.WATERMARK, MessageKind.DDL))
         return MessageHeader(field_of("database"), field_of("table"), field_of("commit_ts"), is_watermark, is_ddl)
 
+    def first_partition_statements(self, raw: DataFrame) -> None:
+        """See `SourceProtocol.first_partition_statements`: each partition has each."""
+        del raw
+
+    def foresee(self, statements: Sequence[Ddl]) -> None:
+        """See `SourceProtocol.foresee`: a row names its version."""
+        del statements
+
     def large_rows(self) -> LargeRows | None:
         """See `SourceProtocol.large_rows`: a message is one row."""
         by_key = self.encoding.key_rows(self.timezone)

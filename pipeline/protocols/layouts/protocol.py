@@ -83,6 +83,7 @@ class LayoutProtocol(ABC):
     """Whether updates can be told from inserts."""
     _unpacking: Unpacking = field(default_factory=lambda: Unpacking(message))
     _layouts: Layouts = field(default_factory=Layouts)
+    _foreseen: tuple[Ddl, ...] = ()
     _warned: set[tuple[tuple[str, str], str]] = field(default_factory=set)
     """Columns whose members are not known, and tables without a key (no column), of which was warned."""
 
@@ -94,6 +95,15 @@ class LayoutProtocol(ABC):
     def begin(self, earlier: Ordering | None, first: DataFrame | None = None) -> None:
         """See `SourceProtocol.begin`: nothing has to be known."""
         del earlier, first
+
+    def first_partition_statements(self, raw: DataFrame) -> DataFrame | None:
+        """See `SourceProtocol.first_partition_statements`: each partition has each."""
+        del raw
+        return None
+
+    def foresee(self, statements: Sequence[Ddl]) -> None:
+        """See `SourceProtocol.foresee`."""
+        self._foreseen = tuple(statements)
 
     @property
     def sends_before(self) -> bool:
@@ -156,7 +166,8 @@ class LayoutProtocol(ABC):
         if firsts:
             self.learn_layouts(raw, firsts)
         rows = self.of_tables(groups)
-        definitions = read_definitions(ddl, {group.name: None for group in rows}, self._defined)
+        names = {group.name: None for group in rows}
+        definitions = read_definitions((*ddl, *self._foreseen), names, self._defined)
         eras = self._eras(rows, definitions)
         if eras:
             rows = self.of_tables(grouped(raw, eras))

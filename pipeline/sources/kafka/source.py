@@ -16,9 +16,9 @@ from pipeline.sources.kafka import offsets
 from pipeline.sources.kafka.backlog import KafkaBacklog
 from pipeline.sources.kafka.cluster import OUTAGE, Cluster
 from pipeline.sources.kafka.offsets import KafkaState
-from pipeline.sources.kafka.reader import stream_options
+from pipeline.sources.kafka.reader import records, stream_options
 from pipeline.sources.large_rows import completion_of
-from pipeline.sources.source import Committed, Resumed, Taken
+from pipeline.sources.source import Ahead, Committed, Resumed, Taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -98,6 +98,12 @@ class KafkaSource:
     def as_text(self, positions: Mapping[Partition, Position]) -> str:
         """See `Source.as_text`: as Spark's Kafka source writes them."""
         return offsets.as_json(positions)
+
+    def ahead(self, since: Mapping[Partition, Position]) -> Ahead | None:
+        """See `Source.ahead`."""
+        ends = {at: end for at, end in self._patient.latest(since).items() if end > since[at]}
+        ranges = {at: (since[at], end) for at, end in ends.items()}
+        return Ahead(records(self._spark, self._settings, ranges), ends) if ends else None
 
     def sent_again(self, torn: Callable[[], Collection[str]]) -> Collection[str]:
         """See `Source.sent_again`: a message is whole."""

@@ -125,6 +125,10 @@ class StorageSource:
         places = {at.stream: {str(at.number): position} for at, position in sorted(positions.items())}
         return json.dumps({**places, COMPLETE: commit_ts_of(self.plans.progress)})
 
+    def ahead(self, since: Mapping[Partition, Position]) -> None:
+        """See `Source.ahead`: statements are files, and a batch takes them first."""
+        del since
+
     def sent_again(self, torn: Callable[[], Collection[str]]) -> Collection[str]:
         """See `Source.sent_again`."""
         looked_for = torn()

@@ -115,6 +115,10 @@ class ModelSpark:
         self.faults: dict[tuple[str, str], str] = {}
         self.sparkContext = SimpleNamespace(setJobDescription=lambda _what: None)
 
+    def createDataFrame(self, rows: Frame) -> Frame:  # noqa: N802 - Spark's name
+        """What `Frame.toArrow` has given."""
+        return rows
+
     def table(self, name: str) -> Frame:
         """A changes table, without its bytes."""
         table = self.catalog.by_sql(name)

@@ -355,6 +355,13 @@ class Frame:
     def limit(self, count: int) -> Frame:
         return self._next(lambda: list(self.rows[:count]))
 
+    @property
+    def num_rows(self) -> int:
+        return len(self.rows)
+
+    def toArrow(self) -> Frame:  # noqa: N802 - Spark's name
+        return self._next(list(self.rows))
+
     def coalesce(self, _partitions: int) -> Self:
         return self
 

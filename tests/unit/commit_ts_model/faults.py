@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from unit.batch_model.frames import F
 from unit.commit_ts_model import lake
-from unit.commit_ts_model.history import ASIDE, COLUMNS, DATABASES, EXCHANGES, KEYLESS, KEYS_MOVE, NAMES, ROWS
+from unit.commit_ts_model.history import AHEAD, ASIDE, COLUMNS, DATABASES, EXCHANGES, KEYLESS, KEYS_MOVE, NAMES, ROWS
 
 from pipeline import ddl as text
 from pipeline.ddl.name_history import NameHistory
+from pipeline.ingest import ordering as by_ordering
 from pipeline.ingest import reading
 from pipeline.ingest.accounting import Books
 from pipeline.ingest.by_commit_ts import (
     batch_progress,
+    foreseen,
     frontier,
     left_over,
     names,
@@ -37,6 +39,7 @@ from pipeline.ingest.set_aside import pending
 from pipeline.ingest.table_writer import TableWriter
 from pipeline.model import change
 from pipeline.model.messages import EVER
+from pipeline.model.places import Partition
 from pipeline.operations import release, superseded
 from pipeline.operations.superseded import LATER, SupersededChanges
 from pipeline.warehouse import advance, publisher
@@ -751,6 +754,29 @@ def names_follow_no_statement(plant: Plant) -> str:
     """Tables change, and names mean what they meant before."""
     plant.setattr(NamesByCommitTs, "follow", lambda *_: None)
     return NAMES
+
+
+# ---- statements in one partition
+
+
+def nobody_looks_ahead(plant: Plant) -> str:
+    """A row is taken before a statement that it comes after, and that another partition has."""
+    plant.setattr(by_ordering, "foresee", lambda *_: None)
+    return AHEAD
+
+
+def what_is_kept_ahead_is_kept_again(plant: Plant) -> str:
+    """A statement that waits is kept once more when its own record is read."""
+    plant.setattr(pending, "not_kept", lambda _context, frame: frame)
+    return AHEAD
+
+
+def a_stream_that_the_batch_does_not_have_is_searched(plant: Plant) -> str:
+    """Its statements make it a stream in time, and its rows come late."""
+    plant.setattr(
+        foreseen, "_behind", lambda context, _raw: {Partition(name, 0): 0 for name in context.source.streams()}
+    )
+    return AHEAD
 
 
 FAULTS = [

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 ROWS, COLUMNS, NAMES, ASIDE = "rows only", "columns change", "names change", "rows are set aside"
 KEYS_MOVE, EXCHANGES, KEYLESS = "keys move", "partitions are exchanged", "a table without a key"
-DATABASES = "databases go"
-MODES = (ROWS, COLUMNS, NAMES, ASIDE, KEYS_MOVE, EXCHANGES, KEYLESS, DATABASES)
+DATABASES, AHEAD = "databases go", "statements stand in one partition"
+MODES = (ROWS, COLUMNS, NAMES, ASIDE, KEYS_MOVE, EXCHANGES, KEYLESS, DATABASES, AHEAD)
 KINDS = (QUARANTINE, DEAD_LETTERS)
 """What is redriven."""
 TABLES = ("a", "b", "c")
@@ -56,6 +56,8 @@ def drawn(seed: int, mode: str) -> list[Step]:
         world["partitioned"] = True
     if mode == KEYLESS:
         world["keyless"] = True
+    if mode == AHEAD:
+        world["alone"] = True
     return rule.drawn(seed, mode, [("the_world_is", world)])
 
 
@@ -81,9 +83,9 @@ class History:
         """When something strange was done to a table that nobody has released since it was known."""
         self.the_world_is(shared=True, policy="keep")
 
-    def the_world_is(self, shared, policy, *, partitioned=False, keyless=False):
+    def the_world_is(self, shared, policy, *, partitioned=False, keyless=False, alone=False):
         """The first step: to how many topics tables are sent, what becomes of dropped ones, what `a` and `b` are."""
-        self.world = World(shared=shared, policy=policy, partitioned=partitioned, keyless=keyless)
+        self.world = World(shared=shared, policy=policy, partitioned=partitioned, keyless=keyless, alone=alone)
         self.tidb = self.world.tidb
         self.tidb.create("a", "b")
 
@@ -121,7 +123,7 @@ class History:
 
     @rule(
         18,
-        (COLUMNS, NAMES, ASIDE, EXCHANGES),
+        (COLUMNS, NAMES, ASIDE, EXCHANGES, AHEAD),
         name=TABLES_OF_BOTH,
         what=("add", "drop", "rename", "widen", "truncate"),
         pick=range(4),
@@ -145,7 +147,7 @@ class History:
         if pick % 2:
             tidb.transaction([(table, key, "put")])
 
-    @rule(16, (NAMES, ASIDE, EXCHANGES, DATABASES), what=NAMINGS, name=TABLES)
+    @rule(16, (NAMES, ASIDE, EXCHANGES, DATABASES, AHEAD), what=NAMINGS, name=TABLES)
     def names_change(self, what, name):
         tidb, other = self.tidb, TABLES[(TABLES.index(name) + 1) % len(TABLES)]
         there, free = name in tidb.tables, [one for one in TABLES if one not in tidb.tables]

@@ -72,8 +72,16 @@ class CommitTsProtocol:
     def begin(self, earlier, first=None):
         """Nothing has to be known before."""
 
-    def __init__(self, known: Descriptions) -> None:
-        self.known = known
+    def __init__(self, known: Descriptions, shown: Mapping[Any, TableVersion] | None = None) -> None:
+        self.known, self.shown = known, shown
+        """`shown`: what rows show of their version, if partition 0 alone has statements; else None."""
+
+    def first_partition_statements(self, raw: Frame) -> Frame | None:
+        """See `SourceProtocol.first_partition_statements`."""
+        return None if self.shown is None else raw.where(IS_DDL)
+
+    def foresee(self, statements: Sequence[Ddl]) -> None:
+        """See `SourceProtocol.foresee`: rows show their version."""
 
     def prepare(self, raw: Frame) -> Frame:
         """See `SourceProtocol.prepare`."""
@@ -102,7 +110,8 @@ class CommitTsProtocol:
         described = [record.message.version for record in records if record.message.version is not None]
         versions = {known_as(version): version for version in described}
         wanted = {(r.message.table, r.message.schema) for r in rows}
-        versions = {**self.known.versions(wanted), **versions}
+        of_rows = {known_as(version): version for name, version in (self.shown or {}).items() if name in wanted}
+        versions = {**self.known.versions(wanted), **of_rows, **versions}
         seen: dict[tuple[tuple[str, str], SchemaId], list[Record]] = {}
         for record in rows:
             seen.setdefault((record.message.table.key, record.message.schema), []).append(record)
@@ -356,6 +365,12 @@ def _raw_records(context: PipelineContext) -> Frame | None:
     return Frame(rows, tuple(rows[0]), records.catalog).select(*as_raw(context.source.restored()))
 
 
+def _not_kept(context: PipelineContext, frame: Frame) -> Frame:
+    """For `pending.not_kept`."""
+    kept = {row["value"].place for row in context.records.tables["held"].content() if row["status"] == "open"}
+    return frame.where(Col(lambda row: row["value"].place not in kept))
+
+
 def _released(records: CommitTsRecords) -> frozenset[tuple[str, str]]:
     """For `pending.released`."""
     rows = [row for row in records.tables["held"].content() if row["status"] == "open"]
@@ -554,6 +569,7 @@ def replacements() -> list[tuple[Any, str, Any]]:
         (accounting, "Books", ModelBooks),
         (by_ordering, "ByCommitTs", ModelByCommitTs),
         (pending, "raw_records", _raw_records),
+        (pending, "not_kept", _not_kept),
         (pending, "released", _released),
         (release, "released", _released),
         (pending, "let_in", _let_in),

@@ -46,10 +46,18 @@ FENCED = {
 class World:
     """Everything durable, and the source."""
 
-    def __init__(self, *, shared: bool, policy: str = "keep", partitioned: bool = False, keyless: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        shared: bool,
+        policy: str = "keep",
+        partitioned: bool = False,
+        keyless: bool = False,
+        alone: bool = False,
+    ) -> None:
         self.catalog = ModelCatalog()
         self.brought = MemorySource(lambda records: raw_frame((one.raw() for one in records), self.catalog))
-        self.tidb = Tidb(Broker(self.brought), shared=shared, partitioned=partitioned, keyless=keyless)
+        self.tidb = Tidb(Broker(self.brought), shared=shared, partitioned=partitioned, keyless=keyless, alone=alone)
         self.checkpoint: Checkpoint | None = None
         self.backup: Checkpoint | None = None
         self.policy = policy
@@ -68,8 +76,9 @@ class Process(Life):
         descriptions = ModelDescriptions(self.records)
         rulebook = ModelRulebook(self.spark, built_in=False, suite=world.suite, breaks=world.is_bad)
         settings = (FENCED if FENCE in world.suite else SETTINGS)[world.policy]
+        protocol = CommitTsProtocol(descriptions, world.tidb.shown if world.tidb.alone else None)
         self.context = PipelineContext(
-            self.spark, settings, world.brought, CommitTsProtocol(descriptions), self.tables,
+            self.spark, settings, world.brought, protocol, self.tables,
             self.records, RunState(self.ledger), fuse.burn, rulebook, descriptions,
             ConsistentPoints(self.tables, self.records), GATE,
         )  # fmt: skip

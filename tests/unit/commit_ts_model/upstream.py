@@ -118,11 +118,17 @@ class Tidb:
     """The database and its changefeed.
 
     `shared`: whether all tables are sent to one topic. `partitioned`: whether tables of the name `a` are partitioned.
-    `keyless`: whether those of the name `b` have no key.
+    `keyless`: whether those of the name `b` have no key. `alone`: whether partition 0 alone has DDL events, and rows
+    show their version, as those of Canal-JSON do.
     """
 
-    def __init__(self, broker: Broker, *, shared: bool, partitioned: bool = False, keyless: bool = False) -> None:
+    def __init__(
+        self, broker: Broker, *, shared: bool, partitioned: bool = False, keyless: bool = False, alone: bool = False
+    ) -> None:
         self.broker, self.shared, self.partitioned, self.keyless = broker, shared, partitioned, keyless
+        self.alone = alone
+        self.shown: dict[tuple[TableName, SchemaId], TableVersion] = {}
+        """What rows show of their version, where they do."""
         self.tables: dict[str, TidbTable] = {}
         self.ts = 0
         self.states: list[tuple[int, State]] = [(0, {})]
@@ -199,6 +205,8 @@ class Tidb:
     def _row(
         self, table: TidbTable, key: int, row: Mapping[str, Any], op: str, before: Mapping[str, Any] | None = None
     ) -> None:
+        if self.alone:
+            self.shown.setdefault((table.name, table.version), table.described())
         was = tuple(before.items()) if before is not None and op == "update" else None
         message = Message("row", self.ts, table.name, table.version, key, tuple(row.items()), op, before=was)
         for one in message.keys:
@@ -206,13 +214,13 @@ class Tidb:
         self._send(self.topic_of(table.name), key % PARTITIONS, message)
 
     def _ddl(self, kind: int, sql: str, table: TidbTable, old: TableName | None = None) -> None:
-        """One DDL event, to every partition of the topic of the name that it ends."""
+        """One DDL event, to the partitions of the topic of the name that it ends."""
         self.ddl[self.ts] += 1
         message = Message(
             "ddl", self.ts, table.name, sql=sql, action=int(kind), old=old,
             version=None if kind is ActionType.DROP_TABLE else table.described(),
         )  # fmt: skip
-        for partition in range(PARTITIONS):
+        for partition in range(1 if self.alone else PARTITIONS):
             self._send(self.topic_of(old or table.name), partition, message)
 
     def pass_time(self) -> None:
