@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pipeline.model.names import TableName
 
+NOT_UNDERSTOOD = "DDL_NOT_UNDERSTOOD"
 NO_KEY = "NO_HANDLE_KEY"
 WITHOUT_KEY = "its rows come without a key, so a delete does not say which row it deletes"
 NAMELESS = f"{NO_KEY}: {WITHOUT_KEY}"
@@ -20,6 +21,15 @@ GET_A_KEY = (
 """What helps a table without a key."""
 
 
+REPAIR_FIRST = "repair its rows where they differ from the source, because a release passes over the statement"
+"""What comes before the release of a table whose statement nobody has applied."""
+
+
 def way_on(table: TableName | str, reason: str) -> str:
     """What ends the wait of a table that is held for this reason."""
-    return GET_A_KEY if reason.startswith(NO_KEY) else f"ticdc-warehouse tables release {table}"
+    if reason.startswith(NO_KEY):
+        return GET_A_KEY
+    release = f"ticdc-warehouse tables release {table}"
+    if reason.startswith(NOT_UNDERSTOOD):
+        return f"{REPAIR_FIRST}, then {release}"
+    return release

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "requirements" / "airflow.txt"
 VARIABLE = "TICDC_WAREHOUSE_AIRFLOW"
 DAG = "ticdc_warehouse_bank"
-IMAGE = "ticdc-warehouse:0.1.0"
+IMAGE = "ticdc-warehouse:0.2.0"
 NO_DEBT = {"expect_column_values_to_be_between": {"column": "balance", "min_value": 0}, "name": "no_debt"}
 FILE = """
 import sys

@@ -204,7 +204,9 @@ class TestWarehouse:
         shelf.changes("items", "live")
         (held,) = [one for one in warehouse.examined(settings) if one.about == "tables"]
         assert held.sentence == "shop.orders is held: DDL_NOT_UNDERSTOOD: EXCHANGE PARTITION"
-        assert (held.mark, held.todo) == (Mark.NOTE, "ticdc-warehouse tables release shop.orders")
+        assert held.mark is Mark.NOTE
+        assert held.todo.startswith("repair its rows where they differ from the source")
+        assert held.todo.endswith(", then ticdc-warehouse tables release shop.orders")
 
     def test_where_nothing_waits_that_is_one_line(self, shelf, settings):
         shelf.changes("items", "live")

@@ -10,10 +10,11 @@ from pipeline.ddl.name_history import NameHistory
 from pipeline.ddl.statement import named
 from pipeline.ddl.table_ref import PairRef, RemovedTable
 from pipeline.ingest.by_commit_ts.batch_pairs import BatchPairs
-from pipeline.ingest.ddl.done import HELD, NOT_UNDERSTOOD, Done, history_row
+from pipeline.ingest.ddl.done import HELD, Done, history_row
 from pipeline.ingest.ddl.drop import ended
 from pipeline.ingest.ddl.named_tables import NamedTables
 from pipeline.ingest.ddl.rename import first_reason
+from pipeline.model.holding import NOT_UNDERSTOOD
 from pipeline.model.messages import EVER
 from pipeline.model.names import TableName, folded
 from pipeline.warehouse import held_names

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.ingest.ddl import columns, key, partitions
-from pipeline.ingest.ddl.done import NOT_UNDERSTOOD
 from pipeline.ingest.set_aside import pending
 from pipeline.ingest.set_aside.pending import WAS_PENDING
 from pipeline.ingest.table_work import EvolvedLayout, TableResult
 from pipeline.model.conditions import any_of
+from pipeline.model.holding import NOT_UNDERSTOOD
 from pipeline.model.messages import EVER, SeenVersion
 from pipeline.model.names import folded
 from pipeline.model.places import POSITION, Ranges, stands_in

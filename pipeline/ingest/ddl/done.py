@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from pipeline.model.names import TableName
 
 Row = dict[str, object]
-NOT_UNDERSTOOD = "DDL_NOT_UNDERSTOOD"
 APPLIED, HELD = "applied", "held"
 
 

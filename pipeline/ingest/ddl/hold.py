@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.ingest.ddl.done import NOT_UNDERSTOOD, Done
+from pipeline.ingest.ddl.done import Done
+from pipeline.model.holding import NOT_UNDERSTOOD
 
 if TYPE_CHECKING:
     from pipeline import ddl as text
