@@ -2,26 +2,30 @@
 
 LZ4 comes as a frame, Snappy as a block (wire-formats.md, "Large messages"). Canal-JSON and Simple compress a message as
 a whole, Open each row's value inside its record. What cannot be unpacked stays as it is, and so keeps its code.
+
+Messages are unpacked on the JVM (`Unpacking.java`). `message` and `record` do the same to what Python has: the objects
+of a claim-check.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import lz4.frame
 import pyarrow as pa
+from pyspark.sql import functions as F
 
 from pipeline.protocols.compressed import LZ4, LZ4_RATIO, MOST_BYTES, SENTENCES, SNAPPY, codec_of, length_of_block
-from pipeline.protocols.replaced import replaced
+from pipeline.runtime.shipped import registered
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import DataFrame
 
-Unpack: TypeAlias = Callable[[bytes | None, bytes | None], bytes | None]
-"""From a record's key and value to its plain value."""
-
+_SOURCE = Path(__file__).with_name("Unpacking.java")
 _CHUNK = 1 << 20
 _LENGTH_BYTES = 8
 OPEN_VERSION = b"\x00\x00\x00\x01"
@@ -29,14 +33,17 @@ OPEN_VERSION = b"\x00\x00\x00\x01"
 
 @dataclass(slots=True)
 class Unpacking:
-    """What a protocol does to raw frames, from the first message on that is compressed inside; before it, nothing."""
+    """What a protocol does to raw frames, from the first message on that is compressed inside; before it, nothing.
 
-    unpack: Unpack
+    `of_records`: whether a value is a record of Open.
+    """
+
+    of_records: bool = False
     _has_begun: bool = False
 
     def plain(self, raw: DataFrame) -> DataFrame:
         """The raw frame, unpacked if it has begun."""
-        return _unpacked(raw, self.unpack) if self._has_begun else raw
+        return unpacked(raw, of_records=self.of_records) if self._has_begun else raw
 
     def begins(self, kinds: Iterable[str | None]) -> bool:
         """Whether these kinds of messages make it begin: then their frame has to be prepared once more."""
@@ -46,15 +53,11 @@ class Unpacking:
         return True
 
 
-def _unpacked(raw: DataFrame, unpack: Unpack) -> DataFrame:
-    """A raw frame whose messages are plain. `unpack`: `message` or `record`, given a record's key and value."""
-
-    def unpack_all(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            messages = zip(batch["key"].to_pylist(), batch["value"].to_pylist(), strict=True)
-            yield from replaced(batch, ("value",), ((unpack(*message),) for message in messages))
-
-    return raw.mapInArrow(unpack_all, raw.schema)
+def unpacked(raw: DataFrame, *, of_records: bool) -> DataFrame:
+    """A raw frame whose messages are plain, in its columns; see `Unpacking`."""
+    function = registered(raw.sparkSession, _SOURCE, "binary")
+    plain = F.call_udf(function, F.lit(of_records), F.col("key"), F.col("value"))
+    return raw.select(*(plain.alias(name) if name == "value" else F.col(name) for name in raw.columns))
 
 
 def message(_key: bytes | None, value: bytes | None) -> bytes | None:

@@ -5,6 +5,7 @@ import random
 from contextlib import ExitStack
 from functools import partial
 
+import lz4.frame
 import pyarrow as pa
 import pytest
 from golden.corpus import GoldenCase
@@ -12,6 +13,7 @@ from pyspark.sql import functions as F
 from spark.open_events import Memory, framed, protocol, raw_frame, record
 
 from pipeline.model.names import TableName
+from pipeline.protocols import unpacking
 from pipeline.protocols.canal.protocol import CanalProtocol
 from pipeline.protocols.compressed import LZ4, MESSAGE_COMPRESSED, MOST_BYTES, SNAPPY, codec_of, is_compressed
 from pipeline.protocols.large.completion import Completion
@@ -47,6 +49,43 @@ def others():
     for value in list(plain_values(20)):
         block = packed(SNAPPY, value)
         yield from (value[:9], block[:4], block[3:], b"\x00" + block, block[:1] + value)
+
+
+def frames_of_lz4():
+    """Messages of many sizes in frames of every form, some of them damaged or cut off."""
+    dice = random.Random(11)  # noqa: S311 - the same bytes each time
+    for _ in range(250):
+        parts = (b"abcdefgh", dice.randbytes(5).hex().encode(), b"0" * 40)
+        size = dice.choice((1, 10, 100, 9_000, 40_000))
+        plain = b'{"id":0,"x":"' + b"".join(dice.choice(parts) for _ in range(size)) + b'"}'
+        one_of = {
+            name: dice.random() < 0.5 for name in ("block_linked", "content_checksum", "block_checksum", "store_size")
+        }
+        frame = bytearray(lz4.frame.compress(plain, block_size=dice.choice((4, 5, 6, 7)), **one_of))
+        for _ in range(dice.choice((0, 0, 1, 3))):
+            frame[dice.randrange(min(len(frame), dice.choice((20, len(frame)))))] ^= 1 << dice.randrange(8)
+        yield bytes(frame[: dice.choice((len(frame), len(frame), dice.randrange(len(frame))))])
+
+
+def test_messages_are_unpacked_on_the_jvm_as_in_python(spark):
+    values = [*plain_values(), *others(), *frames_of_lz4(), b"", lz4.frame.compress(bytes(MOST_BYTES + 1))]
+    values += [packed(SNAPPY, value) for value in plain_values()]
+    values += [block[:place] + b"\x07" + block[place + 1 :] for block in values[-40:] for place in (2, len(block) // 2)]
+    frame = spark.createDataFrame(
+        [(value, unpacking.message(None, value)) for value in values], "value binary, plain binary"
+    )
+    found = unpacking.unpacked(frame.select(F.lit(b"").alias("key"), "value", "plain"), of_records=False)
+    assert [len(row["plain"]) for row in found.where("value != plain").collect()] == []
+
+
+def test_records_of_open_are_unpacked_on_the_jvm_as_in_python(spark):
+    key = b"\0\0\0\0" + unpacking.OPEN_VERSION + KEY.encode()
+    events = [ROW.encode(), packed(LZ4, ROW.encode()), packed(SNAPPY, ROW.encode()), b"", b'{"q":1']
+    records = [b"".join(len(one).to_bytes(8) + one for one in events[:count]) for count in range(len(events) + 1)]
+    records += [records[-1][:-1], records[-1] + b"\0", b"\xff" * 30, (1 << 40).to_bytes(8) + b"x"]
+    rows = [(one_key, value, unpacking.record(one_key, value)) for value in records for one_key in (key, b"", key[:7])]
+    frame = spark.createDataFrame(rows, "key binary, value binary, plain binary")
+    assert unpacking.unpacked(frame, of_records=True).where("value != plain").count() == 0
 
 
 def test_by_what_a_message_is_compressed_is_told_on_the_jvm_as_in_python(spark):

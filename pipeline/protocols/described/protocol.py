@@ -42,7 +42,7 @@ from pipeline.protocols.described.virtuals import Evidence, key_of, settle, with
 from pipeline.protocols.event_counter import MOST_PARTITIONS, EventCounter, EventKinds
 from pipeline.protocols.grouping import PlacedGroup, by_place, counts
 from pipeline.protocols.large.form import LargeMessages
-from pipeline.protocols.unpacking import Unpacking, message
+from pipeline.protocols.unpacking import Unpacking
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -112,7 +112,7 @@ class DescribedProtocol:
     """The virtual columns of versions that were met, so that no row is asked twice."""
     _fitting: set[_VersionKey] = field(init=False, default_factory=set)
     """Versions of which a row was looked at that has as many columns."""
-    _unpacking: Unpacking = field(init=False, default_factory=lambda: Unpacking(message))
+    _unpacking: Unpacking = field(init=False, default_factory=Unpacking)
     _warned: set[tuple[str, str]] = field(init=False, default_factory=set)
     """Tables of which the run has warned that rows came before their schema."""
 

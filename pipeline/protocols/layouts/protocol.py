@@ -50,7 +50,7 @@ from pipeline.protocols.layouts.known import Layouts
 from pipeline.protocols.layouts.readers import VersionRows, is_all_handle
 from pipeline.protocols.layouts.routes import grouped, named
 from pipeline.protocols.overrides import overrides_for
-from pipeline.protocols.unpacking import Unpacking, message
+from pipeline.protocols.unpacking import Unpacking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -81,7 +81,7 @@ class LayoutProtocol(ABC):
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tells_op: bool = True
     """Whether updates can be told from inserts."""
-    _unpacking: Unpacking = field(default_factory=lambda: Unpacking(message))
+    _unpacking: Unpacking = field(default_factory=Unpacking)
     _layouts: Layouts = field(default_factory=Layouts)
     _foreseen: tuple[Ddl, ...] = ()
     _warned: set[tuple[tuple[str, str], str]] = field(default_factory=set)

@@ -18,7 +18,7 @@ from pipeline.protocols.open.by_key import OpenKeyRows, key_of_row
 from pipeline.protocols.open.columns import read_layout
 from pipeline.protocols.open.frame import UNREADABLE, ImageReader, recipe, wanted
 from pipeline.protocols.open.layouts import ShapedLayouts
-from pipeline.protocols.unpacking import Unpacking, record
+from pipeline.protocols.unpacking import Unpacking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ class OpenProtocol(LayoutProtocol):
     `tells_op` is false where updates do not carry the row as it was: without it they look like inserts.
     """
 
-    _unpacking: Unpacking = field(default_factory=lambda: Unpacking(record))
+    _unpacking: Unpacking = field(default_factory=lambda: Unpacking(of_records=True))
     _layouts: ShapedLayouts = field(default_factory=ShapedLayouts)
     _likely: Shapes | None = None
     """What most rows of the last batch were written like; None before the first."""
