@@ -94,7 +94,9 @@ def run_until(topic, step):
 
 
 @pytest.mark.parametrize(
-    "deaths", few(("changes-appended", "read"), (), ("cuts-appended",), ("dead-letters-appended",)), ids=str
+    "deaths",
+    few(("changes-appended",), (), ("changes-appended", "read"), ("cuts-appended",), ("dead-letters-appended",)),
+    ids=str,
 )
 def test_rows_of_the_first_batch_come_after_statements_of_the_second(stack, tmp_path, deaths):
     """Spark takes of each partition by its length: of 88 records and 5 it takes 70 and 4."""

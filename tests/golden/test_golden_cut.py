@@ -64,7 +64,6 @@ def seeded(cases):
 
 IN_ONE_BATCH = chosen(
     "all_types-simple_json",
-    "lifecycle-simple_json_checksum",
     "orders_small-simple_json",
     "key_updates-simple_avro_raw",
     "key_updates-open_updated_only",

@@ -13,7 +13,7 @@ from golden.comparing import assert_none
 from golden.corpus import GoldenCase
 from golden.expected import tables_after, tables_at_the_end
 from golden.storage import Tree, storage_cases, taken
-from support.slow import EVERY
+from support.slow import EVERY, few
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
@@ -110,7 +110,7 @@ def test_nothing_beyond_what_metadata_says_is_shown(tmp_path):
     assert_none(differences(case, taken(settings), tables_at_the_end(case)))
 
 
-@pytest.mark.parametrize("configuration", ["storage_csv_day", "storage_canal_none"])
+@pytest.mark.parametrize("configuration", few("storage_csv_day", "storage_canal_none"))
 def test_a_file_that_ends_within_a_record(tmp_path, configuration):
     case = GoldenCase("key_updates", configuration)
     tree = Tree.of(case, tmp_path)
