@@ -28,7 +28,7 @@ from pipeline.model.messages import TableMessages
 from pipeline.model.names import TableName
 from pipeline.model.places import PLACE
 from pipeline.model.projection import walled
-from pipeline.model.set_aside import FENCED
+from pipeline.model.set_aside import FENCED, OPEN
 from pipeline.observe.logs import bound
 from pipeline.operations.superseded import LATER, MOVED, READ_IN, WAS_MOVED, SupersededChanges
 from pipeline.protocols.reading import prepared_and_read
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from pipeline.warehouse.pairs import TablePair
 
 QUARANTINE, DEAD_LETTERS = "quarantine", "dead_letters"
-REDRIVEN, QUARANTINED, OPEN, ELSEWHERE = "redriven", "quarantined", "open", "elsewhere"
+REDRIVEN, QUARANTINED, ELSEWHERE = "redriven", "quarantined", "elsewhere"
 _STAYS = (OPEN, ELSEWHERE)
 _KEY, _BLOCKED = "_key_values", "_blocked"
 _STATUS, _ENTERED = "status", "_entered"

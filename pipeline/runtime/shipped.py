@@ -7,6 +7,8 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from pipeline.runtime.driver.compiled import cooked
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -39,12 +41,9 @@ def registered(spark: SparkSession, source: Path, returns: str) -> str:
 def _shipped(spark: SparkSession, source: Path, name: str) -> Any:
     """An object of the class, whose jar Spark sends to each executor and removes when it ends."""
     jvm: Any = spark._jvm  # noqa: SLF001
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook(source.read_text(encoding="utf-8"))
     jar = Path(spark.sparkContext._temp_dir) / f"{name}.jar"  # noqa: SLF001
     with zipfile.ZipFile(jar, "w") as archive:
-        for class_name, code in compiler.getBytecodes().items():
+        for class_name, code in cooked(jvm, source).getBytecodes().items():
             archive.writestr(f"{class_name.replace('.', '/')}.class", bytes(code))
     spark.sql(f"ADD JAR '{jar.as_uri()}'")
     loader = spark._jsparkSession.sharedState().jarClassLoader()  # noqa: SLF001

@@ -25,9 +25,15 @@ def compiled(jvm: Any, source: Path) -> Any:
         return _done[key]
 
 
-def _made(jvm: Any, source: Path) -> Any:
+def cooked(jvm: Any, source: Path) -> Any:
+    """Janino's compiler, with the classes of a file of Java."""
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(loader)  # that which knows the jars of the session
     compiler.cook(source.read_text(encoding="utf-8"))
+    return compiler
+
+
+def _made(jvm: Any, source: Path) -> Any:
+    compiler = cooked(jvm, source)
     return jvm.java.lang.Class.forName(source.stem, True, compiler.getClassLoader()).newInstance()

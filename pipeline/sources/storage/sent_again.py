@@ -8,10 +8,11 @@ its end otherwise, in a copy of the bucket say, the files behind it begin with n
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
-from pipeline.sources.storage.lanes import LANE, undated
+from pipeline.sources.storage.batches import FIRST_BYTES
+from pipeline.sources.storage.lanes import undated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -21,35 +22,29 @@ if TYPE_CHECKING:
 
 _INCARNATION = re.compile(r"(?<=[vn])@[0-9]+$")
 """What `PlannedFile.shown_path` has behind `.csv` or `.json`."""
-_FIRST_BYTES = 1 << 20
-"""So much of a file is read for the commit ts of its first row."""
 
 
-@dataclass(frozen=True, slots=True)
-class SentAgain:
-    """Looks for the rows of torn files in those of a batch. `begins`: `Lines.begins_at_most`."""
+def sent_again(
+    torn: Collection[str], files: Sequence[PlannedFile], store: Store, begins: Callable[[bytes], int]
+) -> frozenset[str]:
+    """Which of the torn files, named as users see them, have their rows again in these, or in their new content.
 
-    store: Store
-    begins: Callable[[bytes], int]
+    `begins`: `Lines.begins_at_most`.
+    """
 
-    def among(self, torn: Collection[str], files: Sequence[PlannedFile]) -> frozenset[str]:
-        """Which of the torn files, named as users see them, have their rows again in these, or in their new content."""
-        return frozenset(name for name in torn if self._is_again(name, files))
-
-    def _is_again(self, name: str, files: Sequence[PlannedFile]) -> bool:
-        path = _INCARNATION.sub("", name)
-        later = list(_later(name, path, files))
-        if not later:
-            return False
-        first = self._begin(path)
-        return any(0 < self._begin(file.path) <= first for file in later)
-
-    def _begin(self, path: str) -> int:
+    @cache
+    def first(path: str) -> int:
         """The commit ts of a file's first row; 0 where nobody knows it, or the file is gone."""
         try:
-            return self.begins(self.store.read(path, 0, _FIRST_BYTES))
+            return begins(store.read(path, 0, FIRST_BYTES))
         except FileNotFoundError:
             return 0
+
+    def is_again(name: str) -> bool:
+        path = _INCARNATION.sub("", name)
+        return any(0 < first(file.path) <= first(path) for file in _later(name, path, files))
+
+    return frozenset(filter(is_again, torn))
 
 
 def _later(name: str, path: str, files: Sequence[PlannedFile]) -> Iterator[PlannedFile]:
@@ -60,5 +55,4 @@ def _later(name: str, path: str, files: Sequence[PlannedFile]) -> Iterator[Plann
 
 
 def _folder(path: str) -> str:
-    match = LANE.fullmatch(path)
-    return undated(match["folder"]) if match else path
+    return undated(path.rpartition("/")[0])

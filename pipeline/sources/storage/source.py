@@ -19,7 +19,7 @@ from pipeline.sources.storage.frame import raw_frame
 from pipeline.sources.storage.lines import lines_of
 from pipeline.sources.storage.metadata import METADATA_MISSING, METADATA_UNREADABLE, UNREADABLE, read_metadata
 from pipeline.sources.storage.paths import METADATA
-from pipeline.sources.storage.sent_again import SentAgain
+from pipeline.sources.storage.sent_again import sent_again
 from pipeline.sources.storage.stores import store_of
 
 if TYPE_CHECKING:
@@ -131,8 +131,7 @@ class StorageSource:
 
     def sent_again(self, torn: Callable[[], Collection[str]]) -> Collection[str]:
         """See `Source.sent_again`."""
-        looked_for = torn()
-        return SentAgain(self._store, self._lines.begins_at_most).among(looked_for, self._newest) if looked_for else ()
+        return sent_again(torn(), self._newest, self._store, self._lines.begins_at_most)
 
     def backlog(self, committed: Committed) -> StorageBacklog:
         """See `Source.backlog`."""
