@@ -41,14 +41,6 @@ FILE_FIELDS = {
 """`ordinal` is the number of the file among all that were taken. `kind` says what its records are. Their table, and
 the version of it, are told by the file, not by the record. `header` names its columns, NULL if no header does."""
 FILE_TYPE = f"struct<{', '.join(f'{name}: {kind}' for name, kind in FILE_FIELDS.items())}>"
-SPLIT = "split"
-"""One more column of the raw frame, if its records are CSV: a struct of `SPLIT_TYPE`, what each record says.
-
-`op` is NULL where the record is no row. `commit_ts` is NULL where the row does not say it. `columns` are the values of
-its line, or of both lines of an update with the row as it was; NULL where a quote stands where none may. `after` is
-where in `columns` the row as it is begins.
-"""
-SPLIT_TYPE = "struct<op: string, commit_ts: bigint, columns: array<string>, after: int>"
 FILES = "files"
 """The name of the stream that all files are."""
 RECORD_BITS = 32

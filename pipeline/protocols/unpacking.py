@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from pipeline.protocols.compressed import LZ4, LZ4_RATIO, MOST_BYTES, SENTENCES, SNAPPY, codec_of, length_of_block
-from pipeline.runtime.shipped import registered
+from pipeline.runtime.shipped import called
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,8 +55,7 @@ class Unpacking:
 
 def unpacked(raw: DataFrame, *, of_records: bool) -> DataFrame:
     """A raw frame whose messages are plain, in its columns; see `Unpacking`."""
-    function = registered(raw.sparkSession, _SOURCE, "binary")
-    plain = F.call_udf(function, F.lit(of_records), F.col("key"), F.col("value"))
+    plain = called(_SOURCE, "binary", F.lit(of_records), F.col("key"), F.col("value"))
     return raw.select(*(plain.alias(name) if name == "value" else F.col(name) for name in raw.columns))
 
 

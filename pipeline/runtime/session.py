@@ -65,6 +65,7 @@ DEFAULTS = {
     "spark.ui.retainedJobs": "100",
     "spark.ui.retainedStages": "100",
     "spark.ui.retainedTasks": "1000",
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",  # what is kept is kept for seconds
     "spark.sql.codegen.cache.maxEntries": "2000",
     "spark.sql.codegen.hugeMethodLimit": "8000",  # the JVM never compiles what is longer
     # Values of an IN list are handed to the generated code, not written into it: else each batch compiles it anew.

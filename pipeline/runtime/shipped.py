@@ -7,41 +7,41 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import SparkSession
+from pyspark.sql.classic.column import Column as ClassicColumn
+
 from pipeline.runtime.driver.compiled import cooked
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column
 
-_registering = Lock()
+_shipping = Lock()
 _functions: dict[tuple[str, Path], Any] = {}
 """By application and source."""
-_known: set[tuple[str, Path]] = set()
-"""By session and source: each query of Structured Streaming has a session of its own."""
 _PACKAGE = "ticdc"
 
 
-def registered(spark: SparkSession, source: Path, returns: str) -> str:
-    """The name of the SQL function that a file of Java defines: a class of the package `ticdc` that is a `UDF<n>`.
+def called(source: Path, returns: str, *arguments: Column) -> Column:
+    """What the function in a file of Java gives: a class of the package `ticdc` that is a `UDF<n>`.
 
     `returns`: the type of what it gives, as Spark's DDL writes it. Janino compiles the file (`driver.compiled`).
     """
-    name = f"{_PACKAGE}_{source.stem.lower()}"
-    session: Any = spark._jsparkSession  # noqa: SLF001 - PySpark has no other way to the JVM's session
-    application, here = spark.sparkContext.applicationId, (session.sessionUUID(), source)
-    with _registering:
-        if here not in _known:
-            if (application, source) not in _functions:
-                _functions[application, source] = _shipped(spark, source, name)
-            kind = spark._jvm.org.apache.spark.sql.types.DataType.fromDDL(returns)  # type: ignore[union-attr] # noqa: SLF001
-            session.udf().register(name, _functions[application, source], kind)
-            _known.add(here)
-    return name
+    spark = SparkSession.active()
+    jvm: Any = spark._jvm  # noqa: SLF001 - PySpark calls functions of Java by names, which each session has its own of
+    application = spark.sparkContext.applicationId
+    with _shipping:
+        if (application, source) not in _functions:
+            kind = jvm.org.apache.spark.sql.types.DataType.fromDDL(returns)
+            _functions[application, source] = jvm.functions.udf(_shipped(spark, source), kind)
+        function = _functions[application, source]
+    given: Any = arguments
+    return ClassicColumn(function.apply(jvm.PythonUtils.toSeq([argument._jc for argument in given])))  # noqa: SLF001
 
 
-def _shipped(spark: SparkSession, source: Path, name: str) -> Any:
+def _shipped(spark: SparkSession, source: Path) -> Any:
     """An object of the class, whose jar Spark sends to each executor and removes when it ends."""
     jvm: Any = spark._jvm  # noqa: SLF001
-    jar = Path(spark.sparkContext._temp_dir) / f"{name}.jar"  # noqa: SLF001
+    jar = Path(spark.sparkContext._temp_dir) / f"{_PACKAGE}-{source.stem}.jar"  # noqa: SLF001
     with zipfile.ZipFile(jar, "w") as archive:
         for class_name, code in cooked(jvm, source).getBytecodes().items():
             archive.writestr(f"{class_name.replace('.', '/')}.class", bytes(code))

@@ -164,7 +164,7 @@ class Source(Protocol):
     def restored(self) -> Mapping[str, Column]:
         """The columns of its raw frames beyond those of `RAW`, from a record as it was set aside.
 
-        They are `FILE` if its records stand in files, and `SPLIT` if these are CSV.
+        It is `FILE` if its records stand in files.
         """
         ...
 

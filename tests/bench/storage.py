@@ -97,10 +97,11 @@ def _large(ground: Ground, sizes: Sizes) -> Measured:
             folder = ground.folder / "files" / name
             size, told = files.produce(folder, protocol, sizes.rows)
             mistakes += differences(f"rows of {name}", asdict(truth), asdict(told))
+            half = size // 2 + max(file.stat().st_size for file in folder.rglob("CDC*"))  # batches are of whole files
             for current, suffix in ((True, ""), (False, CHANGES)):
                 worker = workers.enter_context(ground.worker("ours", f"storage-{name}{suffix}"))
                 sides[f"{name}{suffix}"] = FromFiles(
-                    worker, ground, str(folder), size // 2, current=current, protocol=protocol
+                    worker, ground, str(folder), half, current=current, protocol=protocol
                 )
         contest = Contest(dict(sides), ground.folder, truth, sizes.rows, case="storage")
         for number in range(sizes.runs + 1):

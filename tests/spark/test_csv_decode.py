@@ -37,7 +37,7 @@ def decoded(spark, form, records):
     """The change frame of records of a file, and the messages that they are."""
     protocol = csv_protocol(form, "UTC", {}, file_records.OneVersion(VERSION))
     sent = [record.encode("utf-8", "surrogateescape") for record in records]
-    return file_records.decoded(protocol, file_records.raw_frame(spark, sent, VERSION, "csv", form), MAPPING)
+    return file_records.decoded(protocol, file_records.raw_frame(spark, sent, VERSION, "csv"), MAPPING)
 
 
 def row(form, op, ts, number, texts, *, update=False):

@@ -13,7 +13,7 @@ from pipeline.model.columns import CommitTs
 from pipeline.model.messages import ColumnMapping, Target
 from pipeline.protocols.canal import canal_protocol
 from pipeline.protocols.csv import CsvForm, csv_protocol
-from pipeline.protocols.csv.splitting import split
+from pipeline.protocols.csv.lines import csv_records
 from pipeline.protocols.described.statements import described
 from pipeline.protocols.files.cut import json_lines
 from pipeline.protocols.files.schema_messages import message_of
@@ -60,20 +60,20 @@ def changed(line, dice):
 
 
 @pytest.mark.parametrize(
-    ("config", "cut", "form", "protocol"),
+    ("config", "cut", "protocol"),
     [
-        ("storage_csv_day", partial(split, FORM), FORM, lambda known: csv_protocol(FORM, "UTC", {}, known)),
-        ("storage_canal_day", json_lines, None, lambda known: canal_protocol("UTC", {}, known, {})),
+        ("storage_csv_day", partial(csv_records, FORM), lambda known: csv_protocol(FORM, "UTC", {}, known)),
+        ("storage_canal_day", json_lines, lambda known: canal_protocol("UTC", {}, known, {})),
     ],
     ids=["csv", "canal-json"],
 )
-def test_every_line_is_a_row_or_a_dead_letter(spark, config, cut, form, protocol):
+def test_every_line_is_a_row_or_a_dead_letter(spark, config, cut, protocol):
     version, lines = sent(config, cut)
     dice = random.Random(11)  # noqa: S311 - lines that can be made again
     for _ in range(ROUNDS):
         values = (changed(dice.choice(lines), dice) for _ in range(COUNT))
         reader = protocol(file_records.OneVersion(version))
-        prepared = reader.prepare(file_records.raw_frame(spark, values, version, "csv", form)).cache()
+        prepared = reader.prepare(file_records.raw_frame(spark, values, version, "csv")).cache()
         assert_each_is_told(reader, version, prepared)
         prepared.unpersist(blocking=True)
 

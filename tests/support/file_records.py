@@ -1,12 +1,8 @@
 """Records of a changefeed's file as a raw frame, and what a protocol makes of them."""
 
-from pipeline.model.places import FILE_TYPE, FILES, SPLIT_TYPE, position_in_files
-from pipeline.protocols.csv.splitting import split_each
+from pipeline.model.places import FILE_TYPE, FILES, position_in_files
 
-SCHEMA = (
-    "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "
-    f"file {FILE_TYPE}, split {SPLIT_TYPE}"
-)
+SCHEMA = f"topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, file {FILE_TYPE}"
 
 
 class OneVersion:
@@ -22,15 +18,13 @@ class OneVersion:
         return [self.version]
 
 
-def raw_frame(spark, values, version, extension, form=None):
-    """The raw frame of a file of rows of this version. `values`: bytes; `form`: of CSV."""
-    values = list(values)
-    splits = split_each(form, values).to_pylist() if form else [None] * len(values)
+def raw_frame(spark, values, version, extension):
+    """The raw frame of a file of rows of this version. `values`: bytes."""
     table, number = version.table, int(version.version)
     file = (f"s/t/7/CDC000001.{extension}", 3, "ROWS", table.schema, table.table, number, None)
     rows = [
-        (FILES, 0, position_in_files(3, place), None, None, bytearray(value), file, split)
-        for place, (value, split) in enumerate(zip(values, splits, strict=True))
+        (FILES, 0, position_in_files(3, place), None, None, bytearray(value), file)
+        for place, value in enumerate(values)
     ]
     return spark.createDataFrame(rows, SCHEMA)
 

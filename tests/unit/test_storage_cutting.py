@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pipeline.protocols import canal
 from pipeline.protocols.csv.form import CsvForm
-from pipeline.protocols.csv.splitting import split
+from pipeline.protocols.csv.lines import csv_records
 from pipeline.protocols.files.cut import json_lines
 from pipeline.sources.storage import cutting
 from pipeline.sources.storage.cutting import is_closed
@@ -48,7 +48,7 @@ def line(form, op, ts, values, *, update=None):
 
 def cut(content, form=FORMS[0]):
     """The records of a content, and what is behind them."""
-    records = split(form, content) if form else json_lines(content)
+    records = csv_records(form, content) if form else json_lines(content)
     return records.values.to_pylist(), content[records.behind :]
 
 
@@ -106,7 +106,7 @@ def test_a_file_is_cut_the_same_whatever_the_blocks(form, rows, block, torn):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cutting, "BLOCK", block)
         parts = list(
-            cutting.records(lambda start, size: content[start : start + size], len(content), partial(split, form))
+            cutting.records(lambda start, size: content[start : start + size], len(content), partial(csv_records, form))
         )
     whole, behind = cut(content, form)
     assert [value for block in parts if not block.fault for value in block.values.to_pylist()] == whole
@@ -135,6 +135,20 @@ def test_a_record_of_no_end_is_cut_into_pieces():
 
 def test_lines_of_json_end_with_either_line_end():
     assert cut(b'{"a":1}\r\n{}\n{', None) == ([b'{"a":1}', b"{}"], b"{")
+
+
+@pytest.mark.parametrize("form", FORMS, ids=repr)
+def test_lines_that_begin_otherwise_than_the_others_are_looked_at_one_by_one(form):
+    like, other = (
+        form.delimiter.join(f"{form.quote}{n}{form.quote}" for n in names) for names in (("t", "s"), ("table", "u"))
+    )
+    ends = [(str(TS), "true"), (str(TS * 10), "true"), (str(TS), "false")]
+    end, cell = form.terminator, field(form, "a")
+    heads = [form.delimiter.join((names, *told, cell)) for names in (like, other, "n" * 3000) for told in ends]
+    records = [end.join(form.delimiter.join((field(form, op), head)) for op in "DI") for head in heads]
+    content = "".join(record + end for record in records) + form.delimiter.join((field(form, "D"), "")) + end
+    wanted = [part for record in records[:6] for part in ([record] if "true" in record else record.split(end))]
+    assert [value.decode() for value in cut(content.encode(), form)[0]][: len(wanted)] == wanted
 
 
 def test_two_lines_are_an_update_only_at_one_commit_ts():

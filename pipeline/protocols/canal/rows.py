@@ -85,6 +85,10 @@ class CanalRows:
         after = self.after(version)
         return F.when(field_of("op") == Op.DELETE, after).otherwise(_completed(version, self._old(version), after))
 
+    def item(self, row: Column, version: TableVersion, place: int) -> Column:
+        """By its name."""
+        return row.getItem(version.columns[place].name)
+
     def fault(self, version: TableVersion) -> Column | None:
         """Where it is not one row, or has other columns than the version."""
         read = F.col(_alias(version))

@@ -1,25 +1,21 @@
-"""How rows of CSV are read: the source has split each record (`splitting.py`), and a version says what its columns are.
+"""How rows of CSV are read: each record is split (`splitting.py`), and a version says what its columns are.
 
 An update with the row as it was is a record of two lines, the row before and the row after.
 """
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.functions import PandasUDFType, pandas_udf
 
 from pipeline.model import text
 from pipeline.model.change import Op
-from pipeline.model.places import SPLIT, SPLIT_TYPE
 from pipeline.model.text import Value
 from pipeline.protocols.csv.form import escaped
-from pipeline.protocols.csv.splitting import split_each
+from pipeline.protocols.csv.splitting import SPLIT, said, split
 from pipeline.protocols.described.encoding import Codes
 from pipeline.protocols.described.head import field_of
 from pipeline.protocols.described.text_values import TextValues
@@ -103,11 +99,11 @@ class CsvEncoding(FileEncoding):
 
     def lacks_before(self) -> Column:
         """An update of one line."""
-        return (field_of("op") == Op.UPDATE) & (_split("after") == 0)
+        return (field_of("op") == Op.UPDATE) & said("before").isNull()
 
     def prepared(self) -> Sequence[Projection]:
-        """The head of each record."""
-        return _prepared()
+        """Each record is split, and so says its head."""
+        return split(self.form), _headed()
 
     def at_once(self, version: TableVersion) -> CsvEncoding:  # noqa: ARG002 - a line says nothing of its version
         """As it is."""
@@ -119,60 +115,41 @@ class CsvEncoding(FileEncoding):
 
     def width(self) -> Column:
         """The columns of its last line."""
-        return F.size(_split("columns")) - _split("after")
+        return F.size(said("after"))
 
     def decoded(self, versions: Sequence[TableVersion]) -> Sequence[Mapping[str, Column]]:  # noqa: ARG002 - there is `SPLIT`
         """Nothing more."""
         return ()
 
     def after(self, version: TableVersion) -> Column:
-        """The columns of the last line."""
-        return _row(version, _split("after"))
+        """The values of its last line."""
+        return F.when(_is_of(version), said("after"))
 
     def before(self, version: TableVersion) -> Column:
-        """The columns of the first of two lines; of a delete, of its line."""
-        is_there = (_split("after") > 0) | (field_of("op") == Op.DELETE)
-        return F.when(is_there, _row(version, F.lit(0)))
+        """The values of the first of two lines; of a delete, of its line."""
+        row = F.when(field_of("op") == Op.DELETE, said("after")).otherwise(said("before"))
+        return F.when(_is_of(version) & said("after").isNotNull(), row)
+
+    def item(self, row: Column, version: TableVersion, place: int) -> Column:  # noqa: ARG002 - there are no names
+        """By its place."""
+        return F.get(row, F.lit(place))
 
     def fault(self, version: TableVersion) -> Column | None:
         """Where a quote stands where none may, or a line has other columns than the version: so many, or by name."""
-        mine, wanted = field_of("version") == F.lit(version.version), F.lit(len(version.columns))
-        after = _split("after")
-        differs = (self.width() != wanted) | ((after > 0) & (after != wanted))
+        wanted = F.lit(len(version.columns))
+        differs = (F.size(said("after")) != wanted) | (F.size(said("before")) != wanted)
         names = self.form.delimiter.join(column.name for column in version.columns)
-        named_otherwise = F.coalesce(of_file("header") != F.lit(names), F.lit(False))
-        return F.when(mine & _split("columns").isNull(), F.lit(VALUE_UNREADABLE)).when(
-            mine & (differs | named_otherwise), F.lit(COLUMNS_DIFFER)
+        named_otherwise = of_file("header") != F.lit(names)
+        return F.when(_is_of(version) & said("after").isNull(), F.lit(VALUE_UNREADABLE)).when(
+            _is_of(version) & (F.coalesce(differs, F.lit(False)) | F.coalesce(named_otherwise, F.lit(False))),
+            F.lit(COLUMNS_DIFFER),
         )
 
 
-def split_again(form: CsvForm) -> Column:
-    """`SPLIT` of records that were set aside, from their bytes, as the source does it."""
-
-    def split(batches: Any) -> Any:
-        for values in batches:
-            each = split_each(form, [bytes(value) for value in values])
-            yield pa.RecordBatch.from_struct_array(each).to_pandas(integer_object_nulls=True)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # Spark wants type hints, for which every start would load pandas
-        return pandas_udf(split, SPLIT_TYPE, PandasUDFType.SCALAR_ITER)(F.col("value"))
+def _is_of(version: TableVersion) -> Column:
+    return field_of("version") == F.lit(version.version)
 
 
-def _split(name: str) -> Column:
-    return F.col(SPLIT).getField(name)
-
-
-def _row(version: TableVersion, begin: Column) -> Column:
-    """The columns of the version from a place on."""
-    columns = [
-        F.get(_split("columns"), begin + F.lit(place)).alias(column.name)
-        for place, column in enumerate(version.columns)
-    ]
-    mine = (field_of("version") == F.lit(version.version)) & _split("columns").isNotNull()
-    return F.when(mine, F.struct(*columns) if columns else F.struct(F.lit(None).alias("nothing")))
-
-
-@lru_cache(maxsize=1)
-def _prepared() -> tuple[Projection, ...]:
-    return (headed(_split("op"), _split("commit_ts"), CsvEncoding.columns),)
+@cache
+def _headed() -> Projection:
+    return headed(said("op"), said("commit_ts"), CsvEncoding.columns)

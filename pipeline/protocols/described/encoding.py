@@ -105,11 +105,15 @@ class RowEncoding(Protocol):
         ...
 
     def after(self, version: TableVersion) -> Column:
-        """`data` of a row of this version, for deletes `old`; its columns are items by their names."""
+        """`data` of a row of this version, for deletes `old`; `item` gives its columns."""
         ...
 
     def before(self, version: TableVersion) -> Column:
         """`old` of a row of this version."""
+        ...
+
+    def item(self, row: Column, version: TableVersion, place: int) -> Column:
+        """Of `after` or `before`, the column that has this place in the version."""
         ...
 
     def fault(self, version: TableVersion) -> Column | None:

@@ -16,7 +16,7 @@ from pipeline.model import types as t
 from pipeline.model.change import ARRIVED_AT, CHECKSUM, ERROR, KEY_BYTES, VALUE_BYTES, Op
 from pipeline.model.conditions import any_of
 from pipeline.model.messages import INDEX
-from pipeline.model.places import shown_key
+from pipeline.model.places import RAW, shown, shown_key
 from pipeline.model.projection import Projection, through
 from pipeline.protocols.described.head import HEAD, field_of
 from pipeline.protocols.described.values import read_value
@@ -69,7 +69,7 @@ def recipe(
     before = [_Side(version, f"_before{version.version}") for version in versions]
     read_after = [_read(side, mapping, timezone, encoding) for side in after]
     read_before = [_read(side, mapping, timezone, encoding) for side in before] if mapping.before else []
-    kept = [*(F.col(name) for name in (*encoding.columns, INDEX)), F.col(HEAD)]
+    kept = [F.col(name) for name in (*encoding.columns, INDEX, HEAD)]
     faults = [fault for version in versions if (fault := encoding.fault(version)) is not None]
     sides = [
         *(encoding.after(side.version).alias(side.alias) for side in after),
@@ -81,7 +81,7 @@ def recipe(
         *_targets(read_after, mapping),
         *([_before(read_before, before, mapping)] if mapping.before else []),
         _error(after, before, [*read_after, *read_before], encoding, binary).alias(ERROR),
-        shown_key(encoding.columns).alias(KEY_BYTES),
+        F.col("key").alias(KEY_BYTES),
         F.col("value").alias(VALUE_BYTES),
         F.col("timestamp").alias(ARRIVED_AT),
         _checksum(after, before, timezone, encoding).alias(CHECKSUM),
@@ -90,19 +90,28 @@ def recipe(
     for step in encoding.decoded(versions):
         decoding.append(Projection([*decoded, *(column.alias(name) for name, column in step.items())]))
         decoded += map(F.col, step)
-    rows = [F.col(side.alias) for side in (*after, *before)]
+    needed = [F.col(name) for name in (*RAW, INDEX, HEAD, _FAULT, *(side.alias for side in (*after, *before)))]
     values = [column for read in (*read_after, *read_before) for one in read.values() for column in one.columns]
     return ChangeRecipe(
         (
             *decoding,
-            Projection([*kept, F.coalesce(*faults, F.lit(None).cast("string")).alias(_FAULT), *sides]),
-            Projection([*kept, F.col(_FAULT), *rows, *values]),
+            Projection([*_slimmed(encoding), F.coalesce(*faults, F.lit(None).cast("string")).alias(_FAULT), *sides]),
+            Projection([*needed, *values]),
             Projection(frame),
         )
     )
 
 
 _FAULT = "_fault"
+_OF_THE_TABLE = ("kind", "database", "table")
+_ROWS = ("data", "old")
+
+
+def _slimmed(encoding: RowEncoding) -> list[Column]:
+    """`RAW`, as users see it, index, and of the head what single rows differ in: steps copy what they are given."""
+    record = {**shown(encoding.columns), "key": shown_key(encoding.columns)}
+    raw = [record.get(name, F.col(name)).alias(name) for name in RAW]
+    return [*raw, F.col(INDEX), F.col(HEAD).dropFields(*_OF_THE_TABLE, *_ROWS).alias(HEAD)]
 
 
 def _read(side: _Side, mapping: ColumnMapping, timezone: str, encoding: RowEncoding) -> _Read:
@@ -112,7 +121,7 @@ def _read(side: _Side, mapping: ColumnMapping, timezone: str, encoding: RowEncod
     for place, column in enumerate(side.version.columns):
         target = fields.get(column.name)
         if target is not None:
-            sent = side.row.getItem(column.name)
+            sent = encoding.item(side.row, side.version, place)
             value = read_value(sent, column, types[target], timezone, encoding.values)
             values[target] = Materialised(value, sent, f"{side.alias}_{place}")
     return values
@@ -125,7 +134,6 @@ def _envelope(read: Sequence[_Read], encoding: RowEncoding) -> list[Column]:
         index=F.col(INDEX),
         schema_id=field_of("version"),
         lost=_lost(read),
-        raw=encoding.columns,
         commit_time=encoding.commit_time,
     )
 

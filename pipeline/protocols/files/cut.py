@@ -9,7 +9,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
-Moments: TypeAlias = npt.NDArray[np.uint64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Octets: TypeAlias = npt.NDArray[np.uint8]
 
@@ -17,14 +16,12 @@ Octets: TypeAlias = npt.NDArray[np.uint8]
 class Cut(NamedTuple):
     """The records that some bytes begin with: `values` without line ends, of the type BINARY.
 
-    `starts` says where each begins. The bytes from `behind` on are no record yet. `split` is what each says, if the
-    protocol is CSV (`places.SPLIT`).
+    `starts` says where each begins. The bytes from `behind` on are no record yet.
     """
 
     values: pa.Array
     starts: Numbers
     behind: int
-    split: pa.Array | None = None
 
 
 def places(octets: Octets, text: str) -> Numbers:

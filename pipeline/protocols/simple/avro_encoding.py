@@ -157,6 +157,10 @@ class AvroEncoding:
         """`old`."""
         return F.when(field_of("version") == F.lit(version.version), field_of("old"))
 
+    def item(self, row: Column, version: TableVersion, place: int) -> Column:
+        """By its name."""
+        return row.getItem(version.columns[place].name)
+
     def fault(self, version: TableVersion) -> Column | None:  # noqa: ARG002 - Avro is typed
         """Never: a body that is not the schema's has no head."""
         return None

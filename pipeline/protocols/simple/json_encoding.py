@@ -153,6 +153,10 @@ class JsonEncoding:
         """`old`."""
         return F.col(_alias(version)).getField("old")
 
+    def item(self, row: Column, version: TableVersion, place: int) -> Column:
+        """By its name."""
+        return row.getItem(version.columns[place].name)
+
     def fault(self, version: TableVersion) -> Column | None:
         """Where Spark could not read something as what the version says."""
         return F.when(F.col(_alias(version)).getField(_CORRUPT).isNotNull(), F.lit(CODES.value))

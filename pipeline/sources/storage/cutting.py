@@ -39,16 +39,7 @@ class RecordBlock(NamedTuple):
     """
 
     values: pa.Array
-    split: pa.Array | None
     fault: str = ""
-
-    def until(self, count: int) -> RecordBlock:
-        """The first of them, so many."""
-        return self._replace(values=self.values[:count], split=None if self.split is None else self.split[:count])
-
-    def behind(self, count: int) -> RecordBlock:
-        """Without the first of them, so many."""
-        return self._replace(values=self.values[count:], split=None if self.split is None else self.split[count:])
 
 
 def records(read: Callable[[int, int], bytes], size: int, cut: Cutter) -> Iterator[RecordBlock]:
@@ -59,7 +50,7 @@ def records(read: Callable[[int, int], bytes], size: int, cut: Cutter) -> Iterat
             cut_off = cut(pending)
             count = len(cut_off.values) - _KEPT
             if count > 0:
-                yield RecordBlock(cut_off.values, cut_off.split).until(count)
+                yield RecordBlock(cut_off.values[:count])
                 pending, enough = pending[cut_off.starts[count] :], 0
             elif len(pending) > MOST:
                 yield _unclosed(pending, RECORD_TOO_LARGE)
@@ -69,7 +60,7 @@ def records(read: Callable[[int, int], bytes], size: int, cut: Cutter) -> Iterat
         pending += piece
     cut_off = cut(pending)
     if len(cut_off.values):
-        yield RecordBlock(cut_off.values, cut_off.split)
+        yield RecordBlock(cut_off.values)
     if cut_off.behind < len(pending):
         yield _unclosed(pending[cut_off.behind :], FILE_TRUNCATED)
 
@@ -83,7 +74,7 @@ def _pieces(read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]:
 
 
 def _unclosed(content: bytes, fault: str) -> RecordBlock:
-    return RecordBlock(pa.array([content], pa.binary()), None, fault)
+    return RecordBlock(pa.array([content], pa.binary()), fault)
 
 
 def is_closed(form: CsvForm, last: bytes) -> bool:

@@ -1,6 +1,6 @@
 """The raw frame of files: their bytes are cut into records here, and the rest is Spark's.
 
-A few bytes are read by the driver. More are read by executors, a task for some files, a block at a time.
+A few bytes are read by the driver. More are read by executors, a task a core, a block at a time.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from pipeline.model.places import (
@@ -17,14 +18,12 @@ from pipeline.model.places import (
     FILES,
     PARTITION,
     POSITION,
-    SPLIT,
-    SPLIT_TYPE,
     STREAM,
     position_in_files,
 )
-from pipeline.protocols.csv import splitting
 from pipeline.protocols.recognise import compressed_elsewhere
-from pipeline.sources.storage.cutting import RecordBlock, records
+from pipeline.runtime.python_tasks import forget_archives
+from pipeline.sources.storage.cutting import records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -37,43 +36,42 @@ if TYPE_CHECKING:
 
 FEW_BYTES = 4 << 20
 """So much is read by the driver, which is sooner than any task."""
-_TASKS_A_CORE = 2
 _ARROW = {"string": pa.string(), "bigint": pa.int64()}
 _FILE = pa.struct([pa.field(name, _ARROW[kind]) for name, kind in FILE_FIELDS.items()])
 _SCHEMA = pa.schema(
     [
         (STREAM, pa.string()), (PARTITION, pa.int32()), (POSITION, pa.int64()),
         ("timestamp", pa.timestamp("us", tz="UTC")), ("key", pa.binary()), ("value", pa.binary()), (FILE, _FILE),
-        (SPLIT, splitting.SPLIT),
     ]
 )  # fmt: skip
 _SPARK = (
     f"{STREAM} STRING, {PARTITION} INT, {POSITION} BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY, "
-    f"{FILE} {FILE_TYPE}, {SPLIT} {SPLIT_TYPE}"
+    f"{FILE} {FILE_TYPE}"
 )
 
 
 def raw_frame(spark: SparkSession, store: Store, lines: Lines, files: Sequence[PlannedFile]) -> DataFrame:
-    """The records of these files, with the columns of `Lines.columns`."""
+    """The records of these files, with the columns of files (`protocols.files.head`)."""
     read = [file for file in files if file.is_there]
     if sum(file.size for file in read) > FEW_BYTES:
         return _by_executors(spark, store, lines, read)
     sent = [batch for file in read for batch in batches(store, lines, file)]
     sent = sent or [pa.RecordBatch.from_pylist([], schema=_SCHEMA)]
-    return spark.createDataFrame(pa.Table.from_batches(sent, schema=_SCHEMA)).select(*lines.columns)
+    return spark.createDataFrame(pa.Table.from_batches(sent, schema=_SCHEMA))
 
 
 def _by_executors(spark: SparkSession, store: Store, lines: Lines, files: Sequence[PlannedFile]) -> DataFrame:
-    shares = _shares(files, spark.sparkContext.defaultParallelism * _TASKS_A_CORE)
+    shares = _shares(files, spark.sparkContext.defaultParallelism)
 
     def read(given: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         for batch in given:
             for number in batch.column(0).to_pylist():
                 for file in shares[number]:
                     yield from batches(store, lines, file)
+        forget_archives()
 
     numbers = spark.range(len(shares), numPartitions=len(shares))
-    return numbers.mapInArrow(read, _SPARK).select(*lines.columns)
+    return numbers.mapInArrow(read, _SPARK)
 
 
 def _shares(files: Sequence[PlannedFile], most: int) -> list[list[PlannedFile]]:
@@ -90,7 +88,7 @@ def _shares(files: Sequence[PlannedFile], most: int) -> list[list[PlannedFile]]:
 def batches(store: Store, lines: Lines, file: PlannedFile) -> Iterator[pa.RecordBatch]:
     """The records of one file, some at a time."""
     if not file.has_rows:
-        yield _batch(file, file.kind, RecordBlock(pa.array([store.read(file.path)], pa.binary()), None), 0, None)
+        yield _batch(file, file.kind, pa.array([store.read(file.path)], pa.binary()), 0, None)
         return
     number, header, kind = 0, None, file.kind
     for block in records(lambda start, size: store.read(file.path, start, size), file.size, lines.cut):
@@ -101,26 +99,25 @@ def batches(store: Store, lines: Lines, file: PlannedFile) -> Iterator[pa.Record
             skipped = int(header is not None)
             kind = lines.compressed if compressed_elsewhere(first) else kind
         fault = block.fault if kind == file.kind else ""
-        yield _batch(file, fault or kind, block.behind(skipped), number + skipped, header)
+        yield _batch(file, fault or kind, block.values[skipped:], number + skipped, header)
         number += len(block.values)
 
 
-def _batch(file: PlannedFile, kind: str, block: RecordBlock, first: int, header: str | None) -> pa.RecordBatch:
+def _batch(file: PlannedFile, kind: str, values: pa.Array, first: int, header: str | None) -> pa.RecordBatch:
     """`first`: the number of the first of these records in the file."""
-    count, begin = len(block.values), position_in_files(file.ordinal, first)
+    count, begin = len(values), position_in_files(file.ordinal, first)
     arrived = dt.datetime.fromtimestamp(file.modified, dt.UTC)
     facts = [file.shown_path, file.ordinal, kind, file.schema_name, file.table_name, file.version, header]
     columns: list[Iterable[object]] = [
         _repeated(FILES, pa.string(), count),
         _repeated(0, pa.int32(), count),
-        pa.array(range(begin, begin + count), pa.int64()),
+        pa.array(np.arange(begin, begin + count)),
         _repeated(arrived, _SCHEMA.field("timestamp").type, count),
         pa.nulls(count, pa.binary()),
-        block.values,
+        values,
         pa.StructArray.from_arrays(
             [_repeated(fact, field.type, count) for fact, field in zip(facts, _FILE, strict=True)], fields=list(_FILE)
         ),
-        pa.nulls(count, splitting.SPLIT) if block.split is None else block.split,
     ]
     return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
 

@@ -7,21 +7,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
-from pipeline.model.places import FILE, RAW, SPLIT, file_of
 from pipeline.protocols import canal
-from pipeline.protocols.csv.encoding import split_again
 from pipeline.protocols.csv.form import form_of
-from pipeline.protocols.csv.splitting import split
+from pipeline.protocols.csv.lines import csv_records
 from pipeline.protocols.files.cut import json_lines
 from pipeline.protocols.files.head import FILE_NOT_CSV, FILE_NOT_JSON
 from pipeline.sources.storage.cutting import HEADER, is_closed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from pyspark.sql import Column
 
     from pipeline.protocols.csv import CsvForm
     from pipeline.settings import Settings
@@ -30,10 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """`further` are the columns of a raw frame beyond `RAW`, and how each is had from a record that was set aside.
+    """`cut` gives the records that some bytes of a file begin with.
 
-    `cut` gives the records that some bytes of a file begin with. `is_closed`: whether a file that ends with some bytes
-    ends with a record.
+    `is_closed`: whether a file that ends with some bytes ends with a record.
 
     `compressed` is the kind of records of a file that is compressed.
 
@@ -47,7 +40,6 @@ class Lines:
     `names_members`: whether rows have the values of ENUM and SET by name, and not by number.
     """
 
-    further: Mapping[str, Callable[[], Column]]
     cut: Cutter
     is_closed: Callable[[bytes], bool]
     compressed: str
@@ -57,15 +49,6 @@ class Lines:
     remedy: str
     shown: Callable[[bytes], dict[str, bool]]
     names_members: bool = True
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of a raw frame."""
-        return (*RAW, *self.further)
-
-    def restored(self) -> dict[str, Column]:
-        """See `Source.restored`."""
-        return {name: column() for name, column in self.further.items()}
 
 
 def lines_of(settings: Settings) -> Lines:
@@ -77,8 +60,7 @@ def _csv(settings: Settings) -> Lines:
     form = form_of(settings.changefeed.csv)
     first = partial(first_csv_commit_ts, form)
     return Lines(
-        {FILE: _file, SPLIT: partial(split_again, form)},
-        partial(split, form),
+        partial(csv_records, form),
         partial(is_closed, form),
         FILE_NOT_CSV,
         partial(header_of, form),
@@ -92,7 +74,6 @@ def _csv(settings: Settings) -> Lines:
 def _canal(settings: Settings) -> Lines:
     del settings
     return Lines(
-        {FILE: _file},
         json_lines,
         lambda last: last.endswith(b"\n"),
         FILE_NOT_JSON,
@@ -106,10 +87,6 @@ def _canal(settings: Settings) -> Lines:
 
 
 _LINES: Mapping[str, Callable[[Settings], Lines]] = {"csv": _csv, "canal-json": _canal}
-
-
-def _file() -> Column:
-    return file_of(F.col("key"))
 
 
 def header_of(form: CsvForm, line: bytes) -> str | None:

@@ -8,9 +8,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
 from pipeline.errors import EnvironmentFault
 from pipeline.model.frontier import commit_ts_of
-from pipeline.model.places import FILES, Partition, position_in_files
+from pipeline.model.places import FILE, FILES, Partition, file_of, position_in_files
+from pipeline.protocols.files.head import COLUMNS
 from pipeline.protocols.large.completion import Completion
 from pipeline.sources.source import Planned, Resumed, Stream, Taken
 from pipeline.sources.storage.batches import COMPLETE, BatchPlans
@@ -47,6 +50,7 @@ class StorageSource:
 
     stream_noun = "file"
     tells_deliveries = brings_late = True
+    columns = COLUMNS
 
     def __init__(self, spark: SparkSession, settings: Settings) -> None:
         self._spark, self._settings = spark, settings
@@ -55,11 +59,10 @@ class StorageSource:
         self.completion = Completion()  # a file has rows of any size
         self._plans: BatchPlans | None = None
         self._newest: Sequence[PlannedFile] = ()
-        self.columns = self._lines.columns
 
     def restored(self) -> Mapping[str, Column]:
         """See `Source.restored`."""
-        return self._lines.restored()
+        return {FILE: file_of(F.col("key"))}
 
     @property
     def plans(self) -> BatchPlans:
