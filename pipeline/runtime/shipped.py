@@ -32,7 +32,7 @@ def called(source: Path, returns: str, *arguments: Column) -> Column:
     with _shipping:
         if (application, source) not in _functions:
             kind = jvm.org.apache.spark.sql.types.DataType.fromDDL(returns)
-            _functions[application, source] = jvm.functions.udf(_shipped(spark, source), kind)
+            _functions[application, source] = _function(spark, _shipped(spark, source), kind)
         function = _functions[application, source]
     given: Any = arguments
     return ClassicColumn(function.apply(jvm.PythonUtils.toSeq([argument._jc for argument in given])))  # noqa: SLF001
@@ -48,3 +48,14 @@ def _shipped(spark: SparkSession, source: Path) -> Any:
     spark.sql(f"ADD JAR '{jar.as_uri()}'")
     loader = spark._jsparkSession.sharedState().jarClassLoader()  # noqa: SLF001
     return jvm.java.lang.Class.forName(f"{_PACKAGE}.{source.stem}", True, loader).newInstance()
+
+
+def _function(spark: SparkSession, shipped: Any, returns: Any) -> Any:
+    """`functions.udf` of an object of Java. Called by its name, py4j may take the one for functions of Scala."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
+    kinds, given = gateway.new_array(jvm.java.lang.Class, 2), gateway.new_array(jvm.java.lang.Object, 2)
+    named = jvm.java.lang.Class.forName
+    kinds[0], kinds[1] = shipped.getClass().getInterfaces()[0], named("org.apache.spark.sql.types.DataType")
+    given[0], given[1] = shipped, returns
+    return named("org.apache.spark.sql.functions").getMethod("udf", kinds).invoke(None, given)

@@ -8,21 +8,11 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BooleanType, LongType, StringType, StructField, StructType
 
 from pipeline.model.columns import LOGICAL_BITS
 from pipeline.model.projection import Projection, once
-from pipeline.protocols import end_marker
-from pipeline.protocols.canal.rows import (
-    HEAD_OPTIONS,
-    ROW_OPTIONS,
-    CanalRows,
-    CanalRowsAtOnce,
-    has_the_columns,
-    is_one_row,
-    row_fields,
-    sides,
-)
+from pipeline.protocols.canal.reading import message
+from pipeline.protocols.canal.rows import CanalRows, CanalRowsAtOnce, is_one_row, sides
 from pipeline.protocols.described.head import ROW_TYPES, SENT, one_of, sent_as
 from pipeline.protocols.files.encoding import FileEncoding
 from pipeline.protocols.files.head import COLUMNS, ROWS, headed, of_file
@@ -34,14 +24,6 @@ if TYPE_CHECKING:
 
     from pipeline.model.columns import TableVersion
 
-_LINE = StructType(
-    [
-        StructField("type", StringType()),
-        StructField("isDdl", BooleanType()),
-        StructField("_tidb", StructType([StructField("commitTs", LongType())])),
-        StructField(end_marker.FIELD, LongType()),
-    ]
-)
 _OP = "_op"
 _COMMIT_TS = re.compile(rb'"_tidb":\{"commitTs":([0-9]+)')
 _COMMIT_TIME = re.compile(rb'"es":([0-9]+)')
@@ -100,30 +82,26 @@ def first_commit_ts_at_most(content: bytes) -> int:
 
 @cache
 def _prepared() -> tuple[Projection, ...]:
-    text = F.try_validate_utf8(F.when(once() & (of_file("kind") == ROWS), F.col("value").cast("string")))
-    read = F.from_json(end_marker.followed(text), ArrayType(_LINE), HEAD_OPTIONS)
-    message = F.get(F.col(SENT), F.lit(0))
-    return (sent_as(read, COLUMNS), *_headed(message, end_marker.is_followed(F.col(SENT))))
+    read = message(_line())
+    return (sent_as(read, COLUMNS), *_headed(F.col(SENT).isNotNull()))
 
 
 @lru_cache(maxsize=256)
 def _prepared_at_once(version: TableVersion) -> tuple[Projection, ...]:
-    value, message = F.col("value"), F.col(SENT)
-    is_text = F.is_valid_utf8(value.cast("string"))
-    text = F.when(once() & (of_file("kind") == ROWS) & is_text, end_marker.in_object(value))
-    read = F.from_json(F.col(SENT), StructType([*_LINE.fields, *row_fields(version)]), ROW_OPTIONS)
-    whole = (message.getField(end_marker.FIELD) == end_marker.NUMBER) & is_one_row(message)
-    return (
-        sent_as(text, COLUMNS),
-        sent_as(read, COLUMNS),
-        *_headed(message, whole & has_the_columns(version, message), sides(message)),
-    )
+    read = message(_line(), version)
+    whole = is_one_row(F.col(SENT)) & F.col(SENT).getField("fits")
+    return (sent_as(read, COLUMNS), *_headed(whole, sides(F.col(SENT))))
 
 
-def _headed(message: Column, whole: Column, rows: Mapping[str, Column] | None = None) -> tuple[Projection, Projection]:
+def _line() -> Column:
+    return F.when(once() & (of_file("kind") == ROWS), F.col("value"))
+
+
+def _headed(whole: Column, rows: Mapping[str, Column] | None = None) -> tuple[Projection, Projection]:
     """What a row does is found once a line; then all else."""
-    kind, commit_ts = message.getField("type"), message.getField("_tidb").getField("commitTs")
-    is_row = whole & (message.getField("isDdl") == F.lit(False)) & one_of(kind, ROW_TYPES)
+    sent = F.col(SENT)
+    kind = sent.getField("type")
+    is_row = whole & (sent.getField("isDdl") == F.lit(False)) & one_of(kind, ROW_TYPES)
     op = F.when(once() & is_row, F.lower(kind))
     with_op = Projection([*(F.col(name) for name in COLUMNS), F.col(SENT), op.alias(_OP)])
-    return with_op, headed(F.col(_OP), commit_ts, carried=rows or {})
+    return with_op, headed(F.col(_OP), sent.getField("commitTs"), carried=rows or {})

@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BooleanType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from pipeline.model.change import Op
 from pipeline.model.columns import FAR_FUTURE, LOGICAL_BITS
@@ -17,17 +17,8 @@ from pipeline.model.large_rows import LOCATION
 from pipeline.model.messages import INDEX
 from pipeline.model.places import PARTITION, POSITION, RAW, STREAM
 from pipeline.model.projection import Projection, once, through
-from pipeline.protocols import end_marker
-from pipeline.protocols.canal.rows import (
-    CORRUPT,
-    HEAD_OPTIONS,
-    OF_ALIBABA,
-    ROW_OPTIONS,
-    TIME,
-    is_one_row,
-    row_fields,
-    sides,
-)
+from pipeline.protocols.canal.reading import message
+from pipeline.protocols.canal.rows import OF_ALIBABA, TIME, is_one_row, sides
 from pipeline.protocols.compressed import code_of, is_compressed
 from pipeline.protocols.described.head import ROW_TYPES, SENT, one_of, sent_as
 from pipeline.protocols.files.head import COMMIT_TS_MISSING
@@ -59,32 +50,8 @@ OP, SENT_TS = "op", "sent_ts"
 Then `COMMIT_TS` is a guess where `SENT_TS` is NULL: the millisecond is known, and in it rows come after statements.
 """
 WATERMARK = "TIDB_WATERMARK"
-_TEXT, _LONG, _BOOLEAN = StringType(), LongType(), BooleanType()
-_EXTENSION = StructType(
-    [
-        StructField("commitTs", _LONG),
-        StructField("watermarkTs", _LONG),
-        StructField("onlyHandleKey", _BOOLEAN),
-        StructField("claimCheckLocation", _TEXT),
-    ]
-)
-_MESSAGE = StructType(
-    [
-        StructField("id", _LONG),
-        StructField("database", _TEXT),
-        StructField("table", _TEXT),
-        StructField("type", _TEXT),
-        StructField("isDdl", _BOOLEAN),
-        StructField("es", _LONG),
-        StructField("sql", _TEXT),
-        StructField("pkNames", ArrayType(_TEXT)),
-        StructField("sqlType", _TEXT),  # its JSON, as that of `mysqlType`
-        StructField("mysqlType", _TEXT),
-        StructField("data", ArrayType(StructType([]))),  # how many rows there are, and nothing of them
-        StructField("_tidb", _EXTENSION),
-        StructField(end_marker.FIELD, _LONG),
-    ]
-)
+_TEXT, _LONG = StringType(), LongType()
+_SHOWN = "sqlType string, mysqlType string, pkNames array<string>"
 _SEVERAL = StructType(
     [
         *(
@@ -98,6 +65,8 @@ _SEVERAL = StructType(
 )
 _KIND, _ROWS = "_kind", "_rows"
 
+HEAD_OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_none", "maxStringLen": str(2**28)}
+"""How Spark reads the rare messages that it reads as a whole."""
 MOST_ROWS = 1_000
 """Of a message. TiCDC writes one."""
 
@@ -132,10 +101,8 @@ def _steps(*, plain: bool) -> tuple[Projection, ...]:
 
     A message of several rows becomes one message for each.
     """
-    text = F.try_validate_utf8(F.when(once(), F.col("value").cast("string")))
-    read = F.from_json(end_marker.followed(text), ArrayType(_MESSAGE), HEAD_OPTIONS)
-    message = F.get(F.col(SENT), F.lit(0))
-    rows = F.greatest(F.size(message.getField("data")), F.lit(1))
+    read = message(F.when(once(), F.col("value")))
+    rows = F.greatest(F.col(SENT).getField("rows"), F.lit(1))
     are_several = rows.between(2, MOST_ROWS)
     several = F.from_json(F.when(once() & are_several, F.col("value").cast("string")), _SEVERAL, HEAD_OPTIONS)
     index = F.explode(F.sequence(F.lit(0), F.when(once() & are_several, rows).otherwise(1) - 1))
@@ -146,7 +113,7 @@ def _steps(*, plain: bool) -> tuple[Projection, ...]:
         Projection([*raw.values(), F.col(SENT), several.alias(_ROWS)]),
         Projection([*raw.values(), F.col(SENT), F.col(_ROWS), index.alias(INDEX)]),
         Projection([*({**raw, "value": value.alias("value")}).values(), F.col(SENT), F.col(INDEX)]),
-        *_headed(message, end_marker.is_followed(F.col(SENT)) & (rows <= MOST_ROWS), {}, plain=plain),
+        *_headed(F.col(SENT).isNotNull() & (rows <= MOST_ROWS), {}, plain=plain),
     )
 
 
@@ -166,95 +133,82 @@ def _of_one_row(sent: Column, index: Column) -> Column:
 
 @lru_cache(maxsize=256)
 def _steps_at_once(version: TableVersion, *, plain: bool) -> tuple[Projection, ...]:
-    text = F.when(once() & F.is_valid_utf8(F.col("value").cast("string")), end_marker.in_object(F.col("value")))
-    fields = {field.name: field for field in (*_MESSAGE.fields, *row_fields(version))}
-    message = F.col(SENT)
-    read = F.from_json(message, StructType(list(fields.values())), ROW_OPTIONS)
-    no_row = message.getField("data").isNull() & message.getField(CORRUPT).isNull()
-    whole = (message.getField(end_marker.FIELD) == end_marker.NUMBER) & (no_row | is_one_row(message))
-    indexed = Projection([*(F.col(name) for name in RAW), F.col(SENT), F.lit(0).alias(INDEX)])
-    return (sent_as(text), sent_as(read), indexed, *_headed(message, whole, sides(message), plain=plain))
+    sent = F.col(SENT)
+    whole = sent.isNotNull() & (sent.getField("rows").isNull() | is_one_row(sent))
+    indexed = Projection([*(F.col(name) for name in RAW), sent, F.lit(0).alias(INDEX)])
+    return (sent_as(message(F.col("value"), version)), indexed, *_headed(whole, sides(sent), plain=plain))
 
 
-def _headed(
-    message: Column, whole: Column, carried: Mapping[str, Column], *, plain: bool
-) -> tuple[Projection, Projection]:
-    raw = [F.col(name) for name in RAW]
-    kind = F.when(whole, _kind(message, plain=plain))
-    times = _times(message) if plain else {}
+def _headed(whole: Column, carried: Mapping[str, Column], *, plain: bool) -> tuple[Projection, Projection]:
+    raw, sent = [F.col(name) for name in RAW], F.col(SENT)
+    kind = F.when(whole, _kind(sent, plain=plain))
+    times = _times(sent) if plain else {}
     kind = F.coalesce(kind, F.when(once(), code_of(F.col("value"))))
     return (
-        Projection([*raw, F.col(SENT), F.col(INDEX), F.when(once(), kind).alias(_KIND)]),
-        Projection([*raw, F.col(INDEX), _head(message, {**times, **carried}, plain=plain).alias(HEAD)]),
+        Projection([*raw, sent, F.col(INDEX), F.when(once(), kind).alias(_KIND)]),
+        Projection([*raw, F.col(INDEX), _head(sent, {**times, **carried}, plain=plain).alias(HEAD)]),
     )
 
 
-def _times(message: Column) -> Mapping[str, Column]:
+def _times(sent: Column) -> Mapping[str, Column]:
     return {
-        SENT_TS: message.getField("_tidb").getField("commitTs"),
-        TIME: F.timestamp_millis(F.when(_has_time(message), message.getField("es"))),
+        SENT_TS: sent.getField("commitTs"),
+        TIME: F.timestamp_millis(F.when(_has_time(sent), sent.getField("es"))),
     }
 
 
-def _has_time(message: Column) -> Column:
-    return message.getField("es").between(1, FAR_FUTURE >> LOGICAL_BITS)
+def _has_time(sent: Column) -> Column:
+    return sent.getField("es").between(1, FAR_FUTURE >> LOGICAL_BITS)
 
 
-def _kind(message: Column, *, plain: bool) -> Column:
+def _kind(sent: Column, *, plain: bool) -> Column:
     """NULL for anything incomplete: each `when` that is NULL falls through."""
-    extension = message.getField("_tidb")
-    named = (message.getField("database") != "") & (message.getField("table") != "")
-    alone = F.coalesce(F.size(message.getField("data")) <= 1, F.lit(True))
-    row = named & (message.getField("isDdl") == F.lit(False)) & one_of(message.getField("type"), ROW_TYPES)
-    has_ts = extension.getField("commitTs").between(1, FAR_FUTURE)
+    named = (sent.getField("database") != "") & (sent.getField("table") != "")
+    alone = F.coalesce(sent.getField("rows") <= 1, F.lit(True))
+    row = named & (sent.getField("isDdl") == F.lit(False)) & one_of(sent.getField("type"), ROW_TYPES)
+    has_ts = sent.getField("commitTs").between(1, FAR_FUTURE)
     if plain:
-        has_ts = has_ts | (extension.isNull() & _has_time(message))
-    statement = (message.getField("isDdl") == F.lit(True)) & message.getField("sql").isNotNull()
-    watermark = (message.getField("type") == WATERMARK) & extension.getField("watermarkTs").between(1, FAR_FUTURE)
-    described = message.getField("sqlType").isNotNull() & message.getField("mysqlType").isNotNull()
+        has_ts = has_ts | (~sent.getField("has_extension") & _has_time(sent))
+    statement = (sent.getField("isDdl") == F.lit(True)) & sent.getField("has_sql")
+    watermark = (sent.getField("type") == WATERMARK) & sent.getField("watermarkTs").between(1, FAR_FUTURE)
+    described = sent.getField("is_described")
     return (
-        F.when(_is_of_alibaba(message), F.lit(OF_ALIBABA))
-        .when(row & has_ts & alone & (extension.getField("claimCheckLocation") != ""), F.lit(CLAIM_CHECK))
-        .when(row & has_ts & alone & extension.getField("onlyHandleKey"), F.lit(HANDLE_KEY_ONLY))
+        F.when(_is_of_alibaba(sent), F.lit(OF_ALIBABA))
+        .when(row & has_ts & alone & (sent.getField("claimCheckLocation") != ""), F.lit(CLAIM_CHECK))
+        .when(row & has_ts & alone & sent.getField("onlyHandleKey"), F.lit(HANDLE_KEY_ONLY))
         .when(row & has_ts & described, F.lit(ROW))
         .when(statement & has_ts, F.lit(DDL))
         .when(watermark, F.lit(RESOLVED))
-        .when((row | statement) & extension.isNull(), F.lit(None if plain else COMMIT_TS_MISSING))
+        .when((row | statement) & ~sent.getField("has_extension"), F.lit(None if plain else COMMIT_TS_MISSING))
     )
 
 
-def _is_of_alibaba(message: Column) -> Column:
+def _is_of_alibaba(sent: Column) -> Column:
     """Whether Alibaba's Canal or Flink has written it: the former counts messages, the latter names no table."""
-    rows = one_of(message.getField("type"), ROW_TYPES) & message.getField("data").isNotNull()
-    nameless = message.getField("isDdl").isNull() & message.getField("database").isNull()
-    return (message.getField("id") != 0) | (rows & nameless)
+    rows = one_of(sent.getField("type"), ROW_TYPES) & sent.getField("rows").isNotNull()
+    nameless = sent.getField("isDdl").isNull() & sent.getField("database").isNull()
+    return (sent.getField("id") != 0) | (rows & nameless)
 
 
-def _head(message: Column, carried: Mapping[str, Column], *, plain: bool) -> Column:
+def _head(sent: Column, carried: Mapping[str, Column], *, plain: bool) -> Column:
     kind = F.col(_KIND)
-    extension = message.getField("_tidb")
-    sent_ts = extension.getField("commitTs")
+    sent_ts = sent.getField("commitTs")
     if plain:
-        begin = F.shiftleft(message.getField("es"), LOGICAL_BITS)
+        begin = F.shiftleft(sent.getField("es"), LOGICAL_BITS)
         sent_ts = F.coalesce(sent_ts, F.when(kind == DDL, begin).otherwise(begin + ((1 << LOGICAL_BITS) - 1)))
-    commit_ts = F.when(kind == RESOLVED, extension.getField("watermarkTs")).otherwise(sent_ts)
-    operation = F.lower(message.getField("type"))
-    number = F.xxhash64(
-        F.json_object_keys(message.getField("sqlType")),
-        F.sort_array(F.split(F.translate(message.getField("mysqlType"), "{}", ""), ",")),  # it comes in any order
-        message.getField("pkNames"),
-    )
+    commit_ts = F.when(kind == RESOLVED, sent.getField("watermarkTs")).otherwise(sent_ts)
+    operation = F.lower(sent.getField("type"))
     return F.when(
         once() & kind.isNotNull(),
         F.struct(
             kind.alias(KIND),
-            F.coalesce(message.getField("database"), F.lit("")).alias(SCHEMA),
-            F.coalesce(message.getField("table"), F.lit("")).alias(TABLE),
+            F.coalesce(sent.getField("database"), F.lit("")).alias(SCHEMA),
+            F.coalesce(sent.getField("table"), F.lit("")).alias(TABLE),
             commit_ts.alias(COMMIT_TS),
-            F.when(kind == ROW, number).alias(NUMBER),
+            F.when(kind == ROW, sent.getField("layout")).alias(NUMBER),
             F.coalesce(operation == Op.DELETE, F.lit(False)).alias(DELETE),
             operation.alias(OP),
-            F.when(kind == CLAIM_CHECK, extension.getField("claimCheckLocation")).alias(LOCATION),
+            F.when(kind == CLAIM_CHECK, sent.getField("claimCheckLocation")).alias(LOCATION),
             *(column.alias(name) for name, column in carried.items()),
         ),
     )
@@ -263,7 +217,7 @@ def _head(message: Column, carried: Mapping[str, Column], *, plain: bool) -> Col
 def shown(prepared: DataFrame, numbers: Collection[int], positions: Collection[int]) -> DataFrame:
     """`number`, `names`, `types` and `primary_key` of rows at these positions, of those with one of these numbers."""
     chosen = head(NUMBER).isin(*numbers) & F.col(POSITION).isin(*positions)
-    row = F.from_json(F.col("value").cast("string"), _MESSAGE, HEAD_OPTIONS)
+    row = F.from_json(F.col("value").cast("string"), _SHOWN, HEAD_OPTIONS)
     return prepared.where(chosen).select(
         head(NUMBER).alias("number"),
         F.json_object_keys(row.getField("sqlType")).alias("names"),
@@ -274,7 +228,7 @@ def shown(prepared: DataFrame, numbers: Collection[int], positions: Collection[i
 
 def statement_text() -> Column:
     """The SQL of a DDL message."""
-    return F.from_json(F.col("value").cast("string"), _MESSAGE, HEAD_OPTIONS).getField("sql")
+    return F.from_json(F.col("value").cast("string"), "sql string", HEAD_OPTIONS).getField("sql")
 
 
 def may_be_statement() -> Column:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from pipeline.model.change import Op
-from pipeline.model.conditions import any_of
 from pipeline.model.places import RAW
 from pipeline.model.projection import once
+from pipeline.protocols.canal.reading import message
 from pipeline.protocols.canal.values import CanalValues
 from pipeline.protocols.described.encoding import Codes
 from pipeline.protocols.described.head import MessageKind, field_of
@@ -43,14 +41,8 @@ CODES = Codes(
     },
     BINARY_UNREADABLE,
 )
-CORRUPT = "_corrupt"
-"""The field of `row_fields` that has the text where Spark could not read it."""
-HEAD_OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_none", "maxStringLen": str(2**28)}
-ROW_OPTIONS = {**HEAD_OPTIONS, "columnNameOfCorruptRecord": CORRUPT}
-"""How Spark reads a message where rows are skipped, and where these are read."""
 TIME = "commit_time"
 SIDES = ("data", "old")
-_SEPARATOR = "\0"
 
 
 class CanalRows:
@@ -73,38 +65,28 @@ class CanalRows:
         return None
 
     def decoded(self, versions: Sequence[TableVersion]) -> Sequence[Mapping[str, Column]]:
-        """Each version's row, NULL for rows of the others; then which columns `old` has."""
-        return {_alias(version): _row(version) for version in versions}, self._updated(versions)
+        """Each version's row, NULL for rows of the others."""
+        return ({_alias(version): _read(version) for version in versions},)
 
     def after(self, version: TableVersion) -> Column:
         """`data`, which is the former row of a delete."""
-        return first_of(F.col(_alias(version)), "data")
+        return F.col(_alias(version)).getField("after")
 
     def before(self, version: TableVersion) -> Column:
         """`old` of an update, `data` of a delete."""
-        after = self.after(version)
-        return F.when(field_of("op") == Op.DELETE, after).otherwise(_completed(version, self._old(version), after))
+        old = F.col(_alias(version)).getField("before")
+        return F.when(field_of("op") == Op.DELETE, self.after(version)).otherwise(old)
 
-    def item(self, row: Column, version: TableVersion, place: int) -> Column:
-        """By its name."""
-        return row.getItem(version.columns[place].name)
+    def item(self, row: Column, version: TableVersion, place: int) -> Column:  # noqa: ARG002 - the row has its columns
+        """By its place."""
+        return F.get(row, F.lit(place))
 
     def fault(self, version: TableVersion) -> Column | None:
         """Where it is not one row, or has other columns than the version."""
         read = F.col(_alias(version))
-        wrong = read.isNotNull() & ~has_the_columns(version, read)
-        return F.when(~is_one_row(read), F.lit(VALUE_UNREADABLE)).when(wrong, F.lit(COLUMNS_DIFFER))
-
-    def _old(self, version: TableVersion) -> Column:
-        return first_of(F.col(_alias(version)), "old")
-
-    def _updated(self, versions: Sequence[TableVersion]) -> Mapping[str, Column]:
-        """The names of the columns in `old`, where one is NULL there: NULL, or not sent."""
-        sent = F.json_object_keys(F.get_json_object(F.col("value").cast("string"), "$.old[0]"))
-        return {
-            _updated_alias(version): F.when(once() & _lacks_any(version, self._old(version)), sent)
-            for version in versions
-        }
+        return F.when(_is_of(version) & ~is_one_row(read), F.lit(VALUE_UNREADABLE)).when(
+            ~read.getField("fits"), F.lit(COLUMNS_DIFFER)
+        )
 
 
 class PlainRows(CanalRows):
@@ -118,20 +100,21 @@ class CanalRowsAtOnce(CanalRows):
 
     in_head: tuple[str, ...] = SIDES
 
-    def decoded(self, versions: Sequence[TableVersion]) -> Sequence[Mapping[str, Column]]:
-        """Which columns `old` has."""
-        return (self._updated(versions),)
+    def decoded(self, versions: Sequence[TableVersion]) -> Sequence[Mapping[str, Column]]:  # noqa: ARG002 - see the head
+        """Nothing more."""
+        return ()
 
     def after(self, version: TableVersion) -> Column:  # noqa: ARG002 - there is no other
         """`data`."""
         return field_of("data")
 
+    def before(self, version: TableVersion) -> Column:
+        """`old` of an update, `data` of a delete."""
+        return F.when(field_of("op") == Op.DELETE, self.after(version)).otherwise(field_of("old"))
+
     def fault(self, version: TableVersion) -> Column | None:  # noqa: ARG002 - there is no other
         """Never."""
         return None
-
-    def _old(self, version: TableVersion) -> Column:  # noqa: ARG002 - there is no other
-        return field_of("old")
 
 
 class PlainRowsAtOnce(CanalRowsAtOnce):
@@ -140,67 +123,23 @@ class PlainRowsAtOnce(CanalRowsAtOnce):
     in_head = (TIME, *SIDES)
 
 
-@lru_cache(maxsize=256)
-def row_fields(version: TableVersion) -> list[StructField]:
-    """`data` and `old`, each a list of rows; `sqlType` as its JSON; `CORRUPT`."""
-    text = StringType()
-    rows = ArrayType(StructType([StructField(column.name, text) for column in version.columns]))
-    return [
-        StructField("sqlType", text),
-        StructField("old", rows),
-        StructField("data", rows),
-        StructField(CORRUPT, text),
-    ]
-
-
-def sides(message: Column) -> Mapping[str, Column]:
+def sides(read: Column) -> Mapping[str, Column]:
     """The rows of a message, as the fields of a head that `CanalRowsAtOnce` asks for."""
-    return {side: first_of(message, side) for side in SIDES}
+    return {"data": read.getField("after"), "old": read.getField("before")}
 
 
-def first_of(message: Column, side: str) -> Column:
-    """The row of a message on this side."""
-    return F.get(message.getField(side), F.lit(0))
-
-
-def is_one_row(message: Column) -> Column:
-    """Whether it could be read, and is one row; NULL where there is no message."""
-    return message.getField(CORRUPT).isNull() & (F.size(message.getField("data")) == 1)
-
-
-def has_the_columns(version: TableVersion, message: Column) -> Column:
-    """Whether a message has the version's columns. They come in its order, so that mostly one comparison tells."""
-    names, wanted = F.json_object_keys(message.getField("sqlType")), [column.name for column in version.columns]
-    same = F.array_join(names, _SEPARATOR) == F.lit(_SEPARATOR.join(wanted))
-    listed = F.array(*map(F.lit, wanted)) if wanted else F.array().cast("array<string>")
-    alike = (F.size(names) == F.lit(len(wanted))) & (F.size(F.array_except(names, listed)) == 0)
-    return F.coalesce(same | alike, F.lit(False))
+def is_one_row(read: Column) -> Column:
+    """Whether a message could be read, and is one row."""
+    return F.coalesce(read.getField("rows") == 1, F.lit(False)) & read.getField("after").isNotNull()
 
 
 def _alias(version: TableVersion) -> str:
     return f"_row{version.version}"
 
 
-def _updated_alias(version: TableVersion) -> str:
-    return f"_updated{version.version}"
+def _is_of(version: TableVersion) -> Column:
+    return (field_of("kind") == MessageKind.DML) & (field_of("version") == F.lit(version.version))
 
 
-def _row(version: TableVersion) -> Column:
-    """`row_fields` of rows of this version."""
-    mine = (field_of("kind") == MessageKind.DML) & (field_of("version") == F.lit(version.version))
-    text = F.when(once() & mine, F.col("value").cast("string"))
-    return F.from_json(text, StructType(row_fields(version)), ROW_OPTIONS)
-
-
-def _lacks_any(version: TableVersion, old: Column) -> Column:
-    return old.isNotNull() & any_of(old.getField(column.name).isNull() for column in version.columns)
-
-
-def _completed(version: TableVersion, old: Column, after: Column) -> Column:
-    """The row as it was. With `only-output-updated-columns` it has what was changed, and the rest is as it is now."""
-    names = F.col(_updated_alias(version))
-    columns = [
-        F.coalesce(old.getField(name), F.when(~F.array_contains(names, name), after.getField(name))).alias(name)
-        for name in (column.name for column in version.columns)
-    ]
-    return F.when(old.isNotNull(), F.struct(*columns)) if columns else old
+def _read(version: TableVersion) -> Column:
+    return message(F.when(once() & _is_of(version), F.col("value")), version)

@@ -1,0 +1,53 @@
+"""A message of Canal-JSON as a struct, read on the JVM in one pass by a function of ours (`Reading.java`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pipeline.runtime.shipped import called
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from pipeline.model.columns import TableVersion
+
+_FIELDS = {
+    "id": "bigint",
+    "database": "string",
+    "table": "string",
+    "type": "string",
+    "isDdl": "boolean",
+    "es": "bigint",
+    "has_sql": "boolean",
+    "is_described": "boolean",
+    "has_extension": "boolean",
+    "commitTs": "bigint",
+    "watermarkTs": "bigint",
+    "onlyHandleKey": "boolean",
+    "claimCheckLocation": "string",
+    "rows": "int",
+    "layout": "bigint",
+    "fits": "boolean",
+    "after": "array<string>",
+    "before": "array<string>",
+}
+_TYPE = f"struct<{', '.join(f'{name}: {kind}' for name, kind in _FIELDS.items())}>"
+_SOURCE = Path(__file__).with_name("Reading.java")
+
+
+def message(value: Column, version: TableVersion | None = None) -> Column:
+    """What a message says, NULL where its bytes are not one JSON object. A field of another type than here is NULL.
+
+    `rows` is how many rows `data` has, NULL without `data`. `is_described` says whether it has names and types of
+    columns, and equal numbers `layout` mean equal ones. `has_sql`, `has_extension`: whether there is `sql`, `_tidb`.
+
+    With a version, `after` and `before` are the values of its columns in the first row of `data` and of `old`. What
+    `old` does not have is as in `data`. `fits` says whether the row has just the version's columns.
+    """
+    names = (
+        F.lit(None).cast("binary") if version is None else F.lit("\0".join(c.name for c in version.columns).encode())
+    )
+    return called(_SOURCE, _TYPE, value, names)
