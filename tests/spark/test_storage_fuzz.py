@@ -41,7 +41,9 @@ def sent(config, cut):
     schemas = {read_path(p).describes: p for p in files if isinstance(read_path(p), SchemaPath)}
     content = files[schemas[rows[path].under(schemas)]].decode()
     version = described(message_of(Statement(content))["tableSchema"], {})
-    return version, cut(files[path]).values.to_pylist()
+    content = files[path]
+    starts, ends, _ = cut(content)
+    return version, [content[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
 def changed(line, dice):

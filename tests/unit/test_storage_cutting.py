@@ -49,7 +49,8 @@ def line(form, op, ts, values, *, update=None):
 def cut(content, form=FORMS[0]):
     """The records of a content, and what is behind them."""
     records = csv_records(form, content) if form else json_lines(content)
-    return records.values.to_pylist(), content[records.behind :]
+    values = [content[start:end] for start, end in zip(records.starts, records.ends, strict=True)]
+    return values, content[records.behind :]
 
 
 ROWS = st.lists(st.tuples(st.sampled_from("IDP"), st.lists(HOSTILE | st.none(), min_size=1, max_size=3)), max_size=8)
@@ -106,11 +107,11 @@ def test_a_file_is_cut_the_same_whatever_the_blocks(form, rows, block, torn):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cutting, "BLOCK", block)
         parts = list(
-            cutting.records(lambda start, size: content[start : start + size], len(content), partial(csv_records, form))
+            cutting.pieces(lambda start, size: content[start : start + size], len(content), partial(csv_records, form))
         )
     whole, behind = cut(content, form)
-    assert [value for block in parts if not block.fault for value in block.values.to_pylist()] == whole
-    assert b"".join(value for block in parts if block.fault for value in block.values.to_pylist()) == behind
+    assert [value for piece in parts if not piece.fault for value in piece.records()] == whole
+    assert b"".join(value for piece in parts if piece.fault for value in piece.records()) == behind
 
 
 def test_what_is_no_line_of_ticdc_is_a_record_of_its_own():
@@ -128,8 +129,8 @@ def test_a_record_of_no_end_is_cut_into_pieces():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cutting, "BLOCK", 100)
         patch.setattr(cutting, "MOST", 250)
-        parts = list(cutting.records(lambda start, size: content[start : start + size], 1000, json_lines))
-    found = [(block.fault, len(value)) for block in parts for value in block.values.to_pylist()]
+        parts = list(cutting.pieces(lambda start, size: content[start : start + size], 1000, json_lines))
+    found = [(piece.fault, len(value)) for piece in parts for value in piece.records()]
     assert found == [*[("RECORD_TOO_LARGE", 300)] * 3, ("FILE_TRUNCATED", 100)]
 
 

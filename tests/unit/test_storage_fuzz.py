@@ -11,7 +11,7 @@ from unit.storage_model import MemoryLog, MemoryStore
 
 from pipeline.model.frontier import NEVER
 from pipeline.settings import parse
-from pipeline.sources.storage.cutting import records
+from pipeline.sources.storage.cutting import pieces
 from pipeline.sources.storage.inventory import Inventory
 from pipeline.sources.storage.lines import lines_of
 from pipeline.sources.storage.planner import plan
@@ -81,8 +81,8 @@ class Reader:
 
     def cut(self, entry):
         """Every byte is in a record, but for line ends and the second bytes of those."""
-        blocks = list(records(lambda start, size: self.store.read(entry.path, start, size), entry.size, self.lines.cut))
-        values = [value for block in blocks for value in block.values.to_pylist()]
+        parts = pieces(lambda start, size: self.store.read(entry.path, start, size), entry.size, self.lines.cut)
+        values = [value for piece in parts for value in piece.records()]
         assert sum(map(len, values)) + 2 * len(values) >= entry.size
 
 

@@ -3,6 +3,7 @@
 import gzip
 import json
 
+import numpy as np
 import pytest
 from unit.storage_model import MemoryStore
 from unit.test_storage_cutting import TS, line
@@ -26,14 +27,21 @@ def records_of(content, tmp_path, protocol="csv"):
     store.write("s/t/7/CDC000001.csv", content)
     file = PlannedFile(3, "s/t/7/CDC000001.csv", 1, len(content), "", 0.0, ROWS, "s", "t", 7)
     lines = lines_of(parse(json.dumps(tree), tmp_path))
-    rows = [row for batch in batches(store, lines, file) for row in batch.to_pylist()]
-    return [(row["file"]["kind"], row["offset"] - (3 << 32), row["value"]) for row in rows], rows
+    sent = [row for batch in batches(store, lines, file) for row in batch.to_pylist()]
+    rows = [(piece["file"]["kind"], *record) for piece in sent for record in numbered(piece)]
+    return rows, sent
+
+
+def numbered(piece):
+    """Number and bytes of the records of a piece."""
+    places = np.frombuffer(piece["bounds"], "<i4").reshape(-1, 2)
+    return [(piece["first"] - (3 << 32) + n, piece["content"][start:end]) for n, (start, end) in enumerate(places)]
 
 
 def test_the_header_counts_as_a_record_and_is_none(tmp_path):
-    records, rows = records_of(b"\r\n".join([HEADER, ROW, ROW, b""]), tmp_path)
+    records, sent = records_of(b"\r\n".join([HEADER, ROW, ROW, b""]), tmp_path)
     assert records == [(ROWS, 1, ROW), (ROWS, 2, ROW)]
-    assert {row["file"]["header"] for row in rows} == {"id,a"}
+    assert [piece["file"]["header"] for piece in sent] == ["id,a"]
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from pipeline.protocols.files.cut import Cut, places, slices
+from pipeline.protocols.files.cut import Cut, places
 
 if TYPE_CHECKING:
     from pipeline.protocols.csv.form import CsvForm
@@ -39,12 +38,12 @@ def csv_records(form: CsvForm, content: bytes) -> Cut:
     if form.quote:
         ends = ends[_are_in_no_text(form, octets, ends)]
     if not len(ends):
-        return Cut(pa.array([], pa.binary()), ends, 0)
+        return Cut(ends, ends, 0)
     behind = ends + len(form.terminator)
     lines = _Lines(form, octets, np.append(0, behind[:-1]), ends)
     goes_on = lines.go_on()
     starts = lines.starts[~np.append(False, goes_on[:-1])]
-    return Cut(slices(content, starts, ends[~goes_on]), starts, int(behind[-1]))
+    return Cut(starts, ends[~goes_on], int(behind[-1]))
 
 
 def _are_in_no_text(form: CsvForm, octets: Octets, ends: Numbers) -> Flags:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-import pyarrow as pa
+import numpy as np
 
 from pipeline.model.set_aside import FILE_TRUNCATED
 from pipeline.protocols.csv.form import escaped
@@ -16,12 +16,13 @@ from pipeline.protocols.files.head import RECORD_TOO_LARGE
 
 if TYPE_CHECKING:
     from pipeline.protocols.csv import CsvForm
+    from pipeline.protocols.files.cut import Numbers
 
 HEADER = b"ticdc-meta$"
 """How the first line of a file begins that names its columns."""
 BLOCK = 8 << 20
 """So many bytes are read at once."""
-PIECE = 1 << 20
+AT_ONCE = 1 << 20
 """So many are cut at once: what numpy makes of them fits into a processor's cache, which takes a fifth less time."""
 MOST = 64 << 20
 """A record is not longer; what is longer is cut here."""
@@ -32,49 +33,60 @@ _KEPT = 2
 Cutter: TypeAlias = Callable[[bytes], Cut]
 
 
-class RecordBlock(NamedTuple):
-    """Records that follow each other in a file.
+class Piece(NamedTuple):
+    """Records that follow each other in a file: where each begins and ends in `content`.
 
     `fault`: the code of what is none, because no line end closes it: `FILE_TRUNCATED` or `RECORD_TOO_LARGE`.
     """
 
-    values: pa.Array
+    content: bytes
+    starts: Numbers
+    ends: Numbers
     fault: str = ""
 
+    @staticmethod
+    def whole(content: bytes, fault: str = "") -> Piece:
+        """All bytes as one record."""
+        return Piece(content, np.array([0]), np.array([len(content)]), fault)
 
-def records(read: Callable[[int, int], bytes], size: int, cut: Cutter) -> Iterator[RecordBlock]:
+    def behind(self, count: int) -> Piece:
+        """Without the first of them, so many."""
+        return self._replace(starts=self.starts[count:], ends=self.ends[count:])
+
+    def records(self) -> list[bytes]:
+        """The bytes of each."""
+        return [self.content[start:end] for start, end in zip(self.starts, self.ends, strict=True)]
+
+
+def pieces(read: Callable[[int, int], bytes], size: int, cut: Cutter) -> Iterator[Piece]:
     """All records of a file, some at a time. `read`: gives its bytes from a place on, so many or less."""
     pending, enough = b"", 0
-    for piece in _pieces(read, size):
+    for some in _some_bytes(read, size):
         if len(pending) >= enough or len(pending) > MOST:
-            cut_off = cut(pending)
-            count = len(cut_off.values) - _KEPT
+            starts, ends, _ = cut(pending)
+            count = len(starts) - _KEPT
             if count > 0:
-                yield RecordBlock(cut_off.values[:count])
-                pending, enough = pending[cut_off.starts[count] :], 0
+                yield Piece(pending, starts[:count], ends[:count])
+                pending, enough = pending[starts[count] :], 0
             elif len(pending) > MOST:
-                yield _unclosed(pending, RECORD_TOO_LARGE)
+                yield Piece.whole(pending, RECORD_TOO_LARGE)
                 pending, enough = b"", 0
             else:
                 enough = 2 * len(pending)
-        pending += piece
-    cut_off = cut(pending)
-    if len(cut_off.values):
-        yield RecordBlock(cut_off.values)
-    if cut_off.behind < len(pending):
-        yield _unclosed(pending[cut_off.behind :], FILE_TRUNCATED)
+        pending += some
+    starts, ends, behind = cut(pending)
+    if len(starts):
+        yield Piece(pending, starts, ends)
+    if behind < len(pending):
+        yield Piece.whole(pending[behind:], FILE_TRUNCATED)
 
 
-def _pieces(read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]:
+def _some_bytes(read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]:
     place = 0
     while place < size and (block := read(place, BLOCK)):
         place += len(block)
-        for begin in range(0, len(block), PIECE):
-            yield block[begin : begin + PIECE]
-
-
-def _unclosed(content: bytes, fault: str) -> RecordBlock:
-    return RecordBlock(pa.array([content], pa.binary()), fault)
+        for begin in range(0, len(block), AT_ONCE):
+            yield block[begin : begin + AT_ONCE]
 
 
 def is_closed(form: CsvForm, last: bytes) -> bool:

@@ -1,15 +1,19 @@
-"""The raw frame of files: their bytes are cut into records here, and the rest is Spark's.
+"""The raw frame of files: Python finds where records are, and the rest is Spark's.
 
-A few bytes are read by the driver. More are read by executors, a task a core, a block at a time.
+A few bytes are read by the driver. More are read by executors, a task a core, some bytes at a time. What goes to the
+JVM is a piece of a file with the places of its records; a function of Java takes the piece apart (`Records.java`).
 """
 
 from __future__ import annotations
 
 import datetime as dt
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import functions as F
 
 from pipeline.model.places import (
     FILE,
@@ -21,9 +25,11 @@ from pipeline.model.places import (
     STREAM,
     position_in_files,
 )
+from pipeline.model.projection import Projection, once, through
 from pipeline.protocols.recognise import compressed_elsewhere
 from pipeline.runtime.python_tasks import forget_archives
-from pipeline.sources.storage.cutting import records
+from pipeline.runtime.shipped import called
+from pipeline.sources.storage.cutting import Piece, pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -38,26 +44,45 @@ FEW_BYTES = 4 << 20
 """So much is read by the driver, which is sooner than any task."""
 _ARROW = {"string": pa.string(), "bigint": pa.int64()}
 _FILE = pa.struct([pa.field(name, _ARROW[kind]) for name, kind in FILE_FIELDS.items()])
+_FIRST, _CONTENT, _BOUNDS, _RECORDS, _NUMBER = "first", "content", "bounds", "records", "number"
 _SCHEMA = pa.schema(
     [
-        (STREAM, pa.string()), (PARTITION, pa.int32()), (POSITION, pa.int64()),
-        ("timestamp", pa.timestamp("us", tz="UTC")), ("key", pa.binary()), ("value", pa.binary()), (FILE, _FILE),
+        ("timestamp", pa.timestamp("us", tz="UTC")), (FILE, _FILE), (_FIRST, pa.int64()), (_CONTENT, pa.binary()),
+        (_BOUNDS, pa.binary()),
     ]
 )  # fmt: skip
-_SPARK = (
-    f"{STREAM} STRING, {PARTITION} INT, {POSITION} BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY, "
-    f"{FILE} {FILE_TYPE}"
-)
+"""Of a piece: `first` is the position of its first record."""
+_SPARK = f"timestamp TIMESTAMP, {FILE} {FILE_TYPE}, {_FIRST} BIGINT, {_CONTENT} BINARY, {_BOUNDS} BINARY"
+_SOURCE = Path(__file__).with_name("Records.java")
 
 
 def raw_frame(spark: SparkSession, store: Store, lines: Lines, files: Sequence[PlannedFile]) -> DataFrame:
     """The records of these files, with the columns of files (`protocols.files.head`)."""
     read = [file for file in files if file.is_there]
     if sum(file.size for file in read) > FEW_BYTES:
-        return _by_executors(spark, store, lines, read)
+        return through(_taken_apart(), _by_executors(spark, store, lines, read))
     sent = [batch for file in read for batch in batches(store, lines, file)]
     sent = sent or [pa.RecordBatch.from_pylist([], schema=_SCHEMA)]
-    return spark.createDataFrame(pa.Table.from_batches(sent, schema=_SCHEMA))
+    return through(_taken_apart(), spark.createDataFrame(pa.Table.from_batches(sent, schema=_SCHEMA)))
+
+
+@cache
+def _taken_apart() -> tuple[Projection, ...]:
+    """From pieces to records."""
+    of_file = [F.col(name) for name in ("timestamp", FILE, _FIRST)]
+    content = F.when(once(), F.col(_CONTENT))
+    records = called(_SOURCE, "array<binary>", content, F.col(_BOUNDS)).alias(_RECORDS)
+    place = {STREAM: F.lit(FILES), PARTITION: F.lit(0), POSITION: F.col(_FIRST) + F.col(_NUMBER)}
+    return (
+        Projection([*of_file, records]),
+        Projection([*of_file, F.posexplode(_RECORDS).alias(_NUMBER, "value")]),
+        Projection(
+            [
+                *(column.alias(name) for name, column in place.items()),
+                F.col("timestamp"), F.lit(None).cast("binary").alias("key"), F.col("value"), F.col(FILE),
+            ]
+        ),
+    )  # fmt: skip
 
 
 def _by_executors(spark: SparkSession, store: Store, lines: Lines, files: Sequence[PlannedFile]) -> DataFrame:
@@ -86,41 +111,31 @@ def _shares(files: Sequence[PlannedFile], most: int) -> list[list[PlannedFile]]:
 
 
 def batches(store: Store, lines: Lines, file: PlannedFile) -> Iterator[pa.RecordBatch]:
-    """The records of one file, some at a time."""
+    """The pieces of one file, one at a time."""
     if not file.has_rows:
-        yield _batch(file, file.kind, pa.array([store.read(file.path)], pa.binary()), 0, None)
+        yield _batch(file, file.kind, Piece.whole(store.read(file.path)), 0, None)
         return
     number, header, kind = 0, None, file.kind
-    for block in records(lambda start, size: store.read(file.path, start, size), file.size, lines.cut):
+    for piece in pieces(lambda start, size: store.read(file.path, start, size), file.size, lines.cut):
         skipped = 0
         if number == 0:
-            first = block.values[0].as_py()
+            first = piece.content[piece.starts[0] : piece.ends[0]]
             header = lines.header(first)
             skipped = int(header is not None)
             kind = lines.compressed if compressed_elsewhere(first) else kind
-        fault = block.fault if kind == file.kind else ""
-        yield _batch(file, fault or kind, block.values[skipped:], number + skipped, header)
-        number += len(block.values)
+        fault = piece.fault if kind == file.kind else ""
+        yield _batch(file, fault or kind, piece.behind(skipped), number + skipped, header)
+        number += len(piece.starts)
 
 
-def _batch(file: PlannedFile, kind: str, values: pa.Array, first: int, header: str | None) -> pa.RecordBatch:
+def _batch(file: PlannedFile, kind: str, piece: Piece, first: int, header: str | None) -> pa.RecordBatch:
     """`first`: the number of the first of these records in the file."""
-    count, begin = len(values), position_in_files(file.ordinal, first)
-    arrived = dt.datetime.fromtimestamp(file.modified, dt.UTC)
     facts = [file.shown_path, file.ordinal, kind, file.schema_name, file.table_name, file.version, header]
-    columns: list[Iterable[object]] = [
-        _repeated(FILES, pa.string(), count),
-        _repeated(0, pa.int32(), count),
-        pa.array(np.arange(begin, begin + count)),
-        _repeated(arrived, _SCHEMA.field("timestamp").type, count),
-        pa.nulls(count, pa.binary()),
-        values,
-        pa.StructArray.from_arrays(
-            [_repeated(fact, field.type, count) for fact, field in zip(facts, _FILE, strict=True)], fields=list(_FILE)
-        ),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
-
-
-def _repeated(value: object, kind: pa.DataType, count: int) -> pa.Array:
-    return pa.repeat(pa.scalar(value, kind), count)
+    row = {
+        "timestamp": dt.datetime.fromtimestamp(file.modified, dt.UTC),
+        FILE: dict(zip(FILE_FIELDS, facts, strict=True)),
+        _FIRST: position_in_files(file.ordinal, first),
+        _CONTENT: piece.content,
+        _BOUNDS: np.column_stack([piece.starts, piece.ends]).astype("<i4").tobytes(),
+    }
+    return pa.RecordBatch.from_pylist([row], schema=_SCHEMA)
