@@ -229,7 +229,10 @@ class Messages:
     pending_events: int = 0
     """How many events there are besides, which have waited for what they need."""
     packed: bool = False
-    """Whether some were compressed inside, for the first time: the records have to be prepared once more."""
+    """Whether some were compressed inside, or had several rows, for the first time.
+
+    Then the records have to be prepared once more. What else stands here is not to be used.
+    """
     described: tuple[TableVersion, ...] = ()
     """Versions that messages of this batch describe by themselves: they are to be remembered."""
 

@@ -41,7 +41,12 @@ def canal(spark, sent, **options):
     protocol = CanalProtocol("UTC", {}, Memory(), **options)
     protocol.begin(None, raw)
     prepared = protocol.prepare(raw).cache()
-    return protocol, prepared, protocol.read(prepared)
+    messages = protocol.read(prepared)
+    if messages.packed:
+        prepared = protocol.prepare(raw).cache()
+        messages = protocol.read(prepared)
+        assert not messages.packed
+    return protocol, prepared, messages
 
 
 def changes(spark, sent, **options):

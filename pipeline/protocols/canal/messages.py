@@ -49,6 +49,8 @@ OP, SENT_TS = "op", "sent_ts"
 
 Then `COMMIT_TS` is a guess where `SENT_TS` is NULL: the millisecond is known, and in it rows come after statements.
 """
+SEVERAL = "several"
+"""The kind of a message with several rows, where these are not told apart. TiCDC writes one."""
 WATERMARK = "TIDB_WATERMARK"
 _TEXT, _LONG = StringType(), LongType()
 _SHOWN = "sqlType string, mysqlType string, pkNames array<string>"
@@ -68,23 +70,25 @@ _KIND, _ROWS = "_kind", "_rows"
 HEAD_OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_none", "maxStringLen": str(2**28)}
 """How Spark reads the rare messages that it reads as a whole."""
 MOST_ROWS = 1_000
-"""Of a message. TiCDC writes one."""
+"""Of a message."""
 
 
 def are_plain(raw: DataFrame) -> bool | None:
     """Whether rows or statements begin without `enable-tidb-extension` in any partition; None if there are none."""
-    text = F.try_validate_utf8(F.col("value").cast("string"))
-    read = F.from_json(text, "id bigint, isDdl boolean, _tidb string", HEAD_OPTIONS)
     by_ticdc = F.col(SENT).getField("isDdl").isNotNull() & (F.col(SENT).getField("id") == 0)
+    read = message(F.when(once(), F.col("value")))
     sent = raw.select(STREAM, PARTITION, POSITION, read.alias(SENT)).where(by_ticdc)
-    has_extension = F.col(SENT).getField("_tidb").isNotNull()
+    has_extension = F.col(SENT).getField("has_extension")
     firsts = sent.groupBy(STREAM, PARTITION).agg(F.min_by(has_extension, POSITION).alias("extended")).collect()
     return any(not row.extended for row in firsts) if firsts else None
 
 
-def told_apart(raw: DataFrame, *, plain: bool) -> DataFrame:
-    """The raw frame with `INDEX` and `HEAD`. `plain`: rows and statements may be without the extension."""
-    return through(_steps(plain=plain), raw)
+def told_apart(raw: DataFrame, *, plain: bool, in_several_rows: bool) -> DataFrame:
+    """The raw frame with `INDEX` and `HEAD`. `plain`: rows and statements may be without the extension.
+
+    A message of several rows has the kind `SEVERAL`. With `in_several_rows` it becomes one message for each.
+    """
+    return through(_steps_of_several(plain=plain) if in_several_rows else _steps(plain=plain), raw)
 
 
 def told_apart_at_once(raw: DataFrame, version: TableVersion, *, plain: bool) -> DataFrame:
@@ -97,24 +101,41 @@ def told_apart_at_once(raw: DataFrame, version: TableVersion, *, plain: bool) ->
 
 @cache
 def _steps(*, plain: bool) -> tuple[Projection, ...]:
-    """In steps, each of whose columns is computed once a message, whatever asks for it.
-
-    A message of several rows becomes one message for each.
-    """
+    """In steps, each of whose columns is computed once a message, whatever asks for it."""
     read = message(F.when(once(), F.col("value")))
-    rows = F.greatest(F.col(SENT).getField("rows"), F.lit(1))
-    are_several = rows.between(2, MOST_ROWS)
-    several = F.from_json(F.when(once() & are_several, F.col("value").cast("string")), _SEVERAL, HEAD_OPTIONS)
-    index = F.explode(F.sequence(F.lit(0), F.when(once() & are_several, rows).otherwise(1) - 1))
-    value = F.when(once() & are_several, _of_one_row(F.col(_ROWS), F.col(INDEX))).otherwise(F.col("value"))
+    return (sent_as(read), _alone(), *_headed(F.coalesce(_rows() <= 1, F.lit(False)), {}, plain=plain))
+
+
+@cache
+def _steps_of_several(*, plain: bool) -> tuple[Projection, ...]:
+    """The same, and each row of a message becomes a message."""
+    read = message(F.when(once(), F.col("value")))
+    several = F.from_json(F.when(once() & _are_several(), F.col("value").cast("string")), _SEVERAL, HEAD_OPTIONS)
+    index = F.explode(F.sequence(F.lit(0), F.when(once() & _are_several(), _rows()).otherwise(1) - 1))
+    value = F.when(once() & _are_several(), _of_one_row(F.col(_ROWS), F.col(INDEX))).otherwise(F.col("value"))
     raw = {name: F.col(name) for name in RAW}
     return (
         sent_as(read),
         Projection([*raw.values(), F.col(SENT), several.alias(_ROWS)]),
         Projection([*raw.values(), F.col(SENT), F.col(_ROWS), index.alias(INDEX)]),
         Projection([*({**raw, "value": value.alias("value")}).values(), F.col(SENT), F.col(INDEX)]),
-        *_headed(F.col(SENT).isNotNull() & (rows <= MOST_ROWS), {}, plain=plain),
+        *_headed(F.coalesce(_rows() <= MOST_ROWS, F.lit(False)), {}, plain=plain),
     )
+
+
+def _rows() -> Column:
+    """How many rows a message has, at least one; NULL where it is none."""
+    sent = F.col(SENT)
+    return F.when(sent.isNotNull(), F.greatest(sent.getField("rows"), F.lit(1)))
+
+
+def _are_several() -> Column:
+    return _rows().between(2, MOST_ROWS)
+
+
+def _alone() -> Projection:
+    """A message is one event."""
+    return Projection([*(F.col(name) for name in RAW), F.col(SENT), F.lit(0).alias(INDEX)])
 
 
 def _of_one_row(sent: Column, index: Column) -> Column:
@@ -135,15 +156,14 @@ def _of_one_row(sent: Column, index: Column) -> Column:
 def _steps_at_once(version: TableVersion, *, plain: bool) -> tuple[Projection, ...]:
     sent = F.col(SENT)
     whole = sent.isNotNull() & (sent.getField("rows").isNull() | is_one_row(sent))
-    indexed = Projection([*(F.col(name) for name in RAW), sent, F.lit(0).alias(INDEX)])
-    return (sent_as(message(F.col("value"), version)), indexed, *_headed(whole, sides(sent), plain=plain))
+    return (sent_as(message(F.col("value"), version)), _alone(), *_headed(whole, sides(sent), plain=plain))
 
 
 def _headed(whole: Column, carried: Mapping[str, Column], *, plain: bool) -> tuple[Projection, Projection]:
     raw, sent = [F.col(name) for name in RAW], F.col(SENT)
     kind = F.when(whole, _kind(sent, plain=plain))
     times = _times(sent) if plain else {}
-    kind = F.coalesce(kind, F.when(once(), code_of(F.col("value"))))
+    kind = F.coalesce(kind, F.when(_are_several(), F.lit(SEVERAL)), F.when(once(), code_of(F.col("value"))))
     return (
         Projection([*raw, sent, F.col(INDEX), F.when(once(), kind).alias(_KIND)]),
         Projection([*raw, F.col(INDEX), _head(sent, {**times, **carried}, plain=plain).alias(HEAD)]),

@@ -26,7 +26,7 @@ from pipeline.protocols.layouts.protocol import LayoutProtocol
 from pipeline.protocols.layouts.statements import read_statements
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -64,6 +64,8 @@ class CanalProtocol(LayoutProtocol):
 
     _plain: bool | None = None
     """Whether there is no extension; None until messages have told."""
+    _in_several_rows: bool = False
+    """Whether there was a message of several rows; from then on they are looked for."""
 
     @property
     def ordering(self) -> Ordering:
@@ -101,7 +103,13 @@ class CanalProtocol(LayoutProtocol):
 
     def taken_apart(self, raw: DataFrame) -> DataFrame:
         """A message is one event, unless it has several rows."""
-        return messages.told_apart(raw, plain=bool(self._plain))
+        return messages.told_apart(raw, plain=bool(self._plain), in_several_rows=self._in_several_rows)
+
+    def begins_anew(self, kinds: Collection[str | None]) -> bool:
+        """See `LayoutProtocol.begins_anew`: also where a message has several rows."""
+        begins = messages.SEVERAL in kinds
+        self._in_several_rows |= begins
+        return LayoutProtocol.begins_anew(self, kinds) or begins
 
     def learn_layouts(self, prepared: DataFrame, firsts: Mapping[int, int]) -> None:
         """See `LayoutProtocol.learn_layouts`."""
