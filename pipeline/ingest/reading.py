@@ -59,7 +59,7 @@ def read_new(context: PipelineContext, raw: RawBatch, resources: ExitStack, read
     frames = _Frames(context, reader, reader.prepared(raw.frame), dict(context.source.stream_ids()), resources)
     frames.keep_for(len(context.tables))
     messages = frames.routed()
-    if messages.packed:
+    while messages.prepare_again:
         frames.frame.unpersist()
         frames.frame, frames.is_kept = reader.prepared(raw.frame), False
         frames.keep_for(len(context.tables))

@@ -228,10 +228,10 @@ class Messages:
     """Rows whose schema has not come."""
     pending_events: int = 0
     """How many events there are besides, which have waited for what they need."""
-    packed: bool = False
-    """Whether some were compressed inside, or had several rows, for the first time.
+    prepare_again: bool = False
+    """Whether the records have to be prepared once more: for the first time some are compressed, or have several rows.
 
-    Then the records have to be prepared once more. What else stands here is not to be used.
+    What else stands here is not to be used then.
     """
     described: tuple[TableVersion, ...] = ()
     """Versions that messages of this batch describe by themselves: they are to be remembered."""

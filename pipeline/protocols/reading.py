@@ -20,11 +20,11 @@ def prepared_and_read(
 ) -> tuple[DataFrame, Messages]:
     """The prepared frame and what it has, large rows included. `resources` releases what is kept of them.
 
-    It is prepared once more, where messages turn out to be compressed inside.
+    It is prepared once more, where messages turn out to be compressed inside, or to have several rows.
     """
     prepared = protocol.prepare(raw)
     messages = protocol.read(prepared)
-    if messages.packed:
+    while messages.prepare_again:
         prepared = protocol.prepare(raw)
         messages = protocol.read(prepared)
     if completion.is_due(messages):

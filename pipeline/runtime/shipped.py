@@ -30,6 +30,8 @@ def called(source: Path, returns: str, *arguments: Column) -> Column:
     jvm: Any = spark._jvm  # noqa: SLF001 - PySpark calls functions of Java by names, which each session has its own of
     application = spark.sparkContext.applicationId
     with _shipping:
+        if any(other.stem == source.stem and other != source for _, other in _functions):
+            raise AssertionError(f"two files of Java are called {source.stem}")
         if (application, source) not in _functions:
             kind = jvm.org.apache.spark.sql.types.DataType.fromDDL(returns)
             _functions[application, source] = _function(spark, _shipped(spark, source), kind)

@@ -154,6 +154,12 @@ def _line_end(text: str) -> str:
     return text
 
 
+def _quote(text: str) -> str:
+    if not text.isascii():
+        raise refuse("expected a character of ASCII: TiCDC takes no other one")
+    return text
+
+
 def _long_duration(text: str) -> str:
     if seconds(_duration(text)) < SECONDS_OF_A_DAY:
         raise refuse("expected at least `1 day`: a younger file may belong to a commit that is under way")
@@ -222,6 +228,7 @@ TopicPattern = Annotated[str, AfterValidator(_line), _format("regex")]
 TableRule = Annotated[str, AfterValidator(_table_rule), _format("table-filter-rule")]
 Url = Annotated[str, AfterValidator(_url), _format("uri")]
 Bytes = Annotated[str, BeforeValidator(_size), _format("size")]
+Quote = Annotated[str, AfterValidator(_quote)]
 LineEnd = Annotated[str, AfterValidator(_line_end), _format("line-end")]
 Duration = Annotated[str, AfterValidator(_duration), _format("spark-duration")]
 LongDuration = Annotated[str, AfterValidator(_long_duration), _format("spark-duration")]

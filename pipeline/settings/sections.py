@@ -25,6 +25,7 @@ from pipeline.settings.fields import (
     LocalPath,
     LongDuration,
     Namespace,
+    Quote,
     Servers,
     StartingOffsets,
     StoragePath,
@@ -214,7 +215,7 @@ class CsvSettings(Section):
     delimiter: str = Field(
         default=",", min_length=1, max_length=3, description="between fields; one to three characters"
     )
-    quote: str = Field(default='"', max_length=1, description="around texts; empty for none")
+    quote: Quote = Field(default='"', max_length=1, description="around texts; empty for none")
     null: str = Field(default=r"\N", description="the text that means NULL")
     terminator: LineEnd = Field(default="\r\n", description=r'the end of a line, `"\r\n"` or `"\n"`')
     binary_encoding_method: Literal["base64", "hex"] = Field(

@@ -42,10 +42,9 @@ def canal(spark, sent, **options):
     protocol.begin(None, raw)
     prepared = protocol.prepare(raw).cache()
     messages = protocol.read(prepared)
-    if messages.packed:
+    while messages.prepare_again:
         prepared = protocol.prepare(raw).cache()
         messages = protocol.read(prepared)
-        assert not messages.packed
     return protocol, prepared, messages
 
 
@@ -77,6 +76,36 @@ def test_both_rows_of_a_message_are_changes_and_each_has_a_message_of_its_own(sp
     own = [json.loads(row[change.VALUE_BYTES]) for row in found[:2]]
     alone = [(one["data"], one["old"], one["_tidb"], one["type"], one["es"]) for one in own]
     assert alone == [([row], [old], {"commitTs": TS}, "UPDATE", MS) for row, old in zip(rows, olds, strict=True)]
+
+
+SEVERAL_THAT_ARE_NONE = [
+    {"data": [1, 2]},
+    message("UPSERT", data=[ROW, ROW]),
+    message(data=[ROW, ROW], table=""),
+    message(data=[ROW, ROW], sqlType=None),
+    message(data=[ROW, ROW], _tidb={"commitTs": 0}),
+]
+
+
+def test_a_message_of_several_items_that_is_no_row_is_refused_and_the_others_are_taken(spark):
+    several = message(data=[ROW, ROW | {"id": "2"}])
+    assert refused(spark, [*SEVERAL_THAT_ARE_NONE, several]) == ({"CANAL_UNREADABLE": 5}, 8)
+    _, prepared, messages = canal(spark, [message(), *SEVERAL_THAT_ARE_NONE])
+    assert messages.tables[0].versions[0].rows == 1
+    (unread,) = messages.refused
+    values = [bytes(row.value) for row in prepared.where(unread.where).collect()]
+    assert [json.loads(value) for value in values] == SEVERAL_THAT_ARE_NONE
+
+
+def test_numbers_and_names_are_as_long_as_spark_reads_them(spark):
+    long = [message(x=int("9" * 1_001)), message(**{"x" * 50_001: 1})]
+    assert refused(spark, long) == ({"CANAL_UNREADABLE": 2}, 3)
+    assert refused(spark, [message(x=int("9" * 1_000)), message(**{"x" * 50_000: 1})]) == ({}, 3)
+
+
+def test_of_members_that_are_there_twice_the_last_one_counts(spark):
+    twice = json.dumps(message(), ensure_ascii=False)[:-1] + ', "_tidb": null}'
+    assert refused(spark, [twice.encode()])[0] == {"COMMIT_TS_MISSING": 1}
 
 
 def test_a_table_without_a_key_is_unfit_where_its_deletes_have_a_part_of_the_row(spark):

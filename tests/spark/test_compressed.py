@@ -115,6 +115,14 @@ PROTOCOLS = {
 }
 
 
+def test_a_compressed_message_of_several_rows(spark):
+    sent = json.loads(next(value for value in canal_values() if b'"type":"INSERT"' in value))
+    value = json.dumps(sent | {"data": [*sent["data"], *sent["data"]]}).encode()
+    protocol = CanalProtocol("UTC", {}, Memory())
+    _, messages = read_all(protocol, raw_frame(spark, [(None, packed(LZ4, value))]))
+    assert (messages.refused, messages.tables[0].versions[0].rows) == ((), 2)
+
+
 @pytest.mark.parametrize("codec", [LZ4, SNAPPY])
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_compressed_messages_are_what_they_were(spark, name, codec):
@@ -123,9 +131,9 @@ def test_compressed_messages_are_what_they_were(spark, name, codec):
     packed_values = [packed(codec, value) if number % 7 else value for number, value in enumerate(values())]
     frame = raw_frame(spark, [(None, value) for value in packed_values])
     told = made()
-    assert told.read(told.prepare(frame)).packed
+    assert told.read(told.prepare(frame)).prepare_again
     prepared, found = read_all(told, frame)
-    assert not found.packed
+    assert not found.prepare_again
     assert found.refused == ()
     assert rows_of(prepared) == rows_of(made().prepare(plain))
 

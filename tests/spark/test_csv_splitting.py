@@ -48,7 +48,8 @@ def test_fields_of_a_line(spark):
 
 HEADS = [
     ('"I","t","s",{}', "insert", TS, ["1"]),
-    ('"D","t","s",{},true', "delete", TS, ["1"]),
+    ('"D","t","s",{},false', "delete", TS, ["1"]),
+    ('"D","t","s",{},true', "delete", TS, None),
     ('"U","t","s",{},false', "update", TS, ["1"]),
     ('"I","t","s",{},true', "update", TS, ["1"]),
     ('"I","t","s",{},"true"', "insert", TS, ["true", "1"]),

@@ -242,6 +242,11 @@ def test_a_source_of_files_needs_its_path_and_nothing_of_kafka():
     assert parse(STORAGE, Path("/etc/shop")).source.path == "/etc/shop/feed"
 
 
+def test_a_quote_of_csv_is_one_byte():
+    error = refusal_of(STORAGE + "changefeed: {csv: {quote: '«'}}\n")
+    assert "changefeed.csv.quote: expected a character of ASCII" in error.message
+
+
 @pytest.mark.parametrize(
     ("more", "key", "of"),
     [

@@ -63,10 +63,10 @@ def _behind(context: PipelineContext, raw: RawBatch) -> dict[Partition, int]:
 
 
 def _keep(context: PipelineContext, records: DataFrame) -> bool:
-    """Keep those of the records that are statements, unless they are kept, or were applied; see `Messages.packed`."""
+    """Keep those that are statements, unless they are kept, or were applied. True: prepare them again."""
     prepared = context.protocol.prepare(records).withColumn(WAS_PENDING, F.lit(False))
     messages = reading.routed(context, prepared, dict(context.source.stream_ids()), ByCommitTs(context).reader())
-    if messages.packed:
+    if messages.prepare_again:
         return True
     news = [statement for statement in messages.ddl if _is_news(statement, context.run.ledger.progress.frontiers)]
     context.protocol.foresee(news)

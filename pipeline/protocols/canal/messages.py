@@ -50,7 +50,7 @@ OP, SENT_TS = "op", "sent_ts"
 Then `COMMIT_TS` is a guess where `SENT_TS` is NULL: the millisecond is known, and in it rows come after statements.
 """
 SEVERAL = "several"
-"""The kind of a message with several rows, where these are not told apart. TiCDC writes one."""
+"""The kind of a message with several rows, where these are not told apart. TiCDC writes one row a message."""
 WATERMARK = "TIDB_WATERMARK"
 _TEXT, _LONG = StringType(), LongType()
 _SHOWN = "sqlType string, mysqlType string, pkNames array<string>"
@@ -68,7 +68,7 @@ _SEVERAL = StructType(
 _KIND, _ROWS = "_kind", "_rows"
 
 HEAD_OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_none", "maxStringLen": str(2**28)}
-"""How Spark reads the rare messages that it reads as a whole."""
+"""How Spark reads the few messages of which more is asked than `reading.message` gives."""
 MOST_ROWS = 1_000
 """Of a message."""
 
@@ -103,23 +103,26 @@ def told_apart_at_once(raw: DataFrame, version: TableVersion, *, plain: bool) ->
 def _steps(*, plain: bool) -> tuple[Projection, ...]:
     """In steps, each of whose columns is computed once a message, whatever asks for it."""
     read = message(F.when(once(), F.col("value")))
-    return (sent_as(read), _alone(), *_headed(F.coalesce(_rows() <= 1, F.lit(False)), {}, plain=plain))
+    several = _are_several(plain=plain)
+    whole = (_rows() <= MOST_ROWS) & ~several
+    return (sent_as(read), _alone(), *_headed(whole, {}, plain=plain, others=F.when(several, F.lit(SEVERAL))))
 
 
 @cache
 def _steps_of_several(*, plain: bool) -> tuple[Projection, ...]:
     """The same, and each row of a message becomes a message."""
     read = message(F.when(once(), F.col("value")))
-    several = F.from_json(F.when(once() & _are_several(), F.col("value").cast("string")), _SEVERAL, HEAD_OPTIONS)
-    index = F.explode(F.sequence(F.lit(0), F.when(once() & _are_several(), _rows()).otherwise(1) - 1))
-    value = F.when(once() & _are_several(), _of_one_row(F.col(_ROWS), F.col(INDEX))).otherwise(F.col("value"))
+    are_several = _are_several(plain=plain)
+    several = F.from_json(F.when(once() & are_several, F.col("value").cast("string")), _SEVERAL, HEAD_OPTIONS)
+    index = F.explode(F.sequence(F.lit(0), F.when(once() & are_several, _rows()).otherwise(1) - 1))
+    value = F.when(once() & are_several, _of_one_row(F.col(_ROWS), F.col(INDEX))).otherwise(F.col("value"))
     raw = {name: F.col(name) for name in RAW}
     return (
         sent_as(read),
         Projection([*raw.values(), F.col(SENT), several.alias(_ROWS)]),
         Projection([*raw.values(), F.col(SENT), F.col(_ROWS), index.alias(INDEX)]),
         Projection([*({**raw, "value": value.alias("value")}).values(), F.col(SENT), F.col(INDEX)]),
-        *_headed(F.coalesce(_rows() <= MOST_ROWS, F.lit(False)), {}, plain=plain),
+        *_headed(_rows() <= MOST_ROWS, {}, plain=plain),
     )
 
 
@@ -129,8 +132,8 @@ def _rows() -> Column:
     return F.when(sent.isNotNull(), F.greatest(sent.getField("rows"), F.lit(1)))
 
 
-def _are_several() -> Column:
-    return _rows().between(2, MOST_ROWS)
+def _are_several(*, plain: bool) -> Column:
+    return F.coalesce(_rows().between(2, MOST_ROWS) & (_kind(F.col(SENT), plain=plain) == ROW), F.lit(False))
 
 
 def _alone() -> Projection:
@@ -159,11 +162,14 @@ def _steps_at_once(version: TableVersion, *, plain: bool) -> tuple[Projection, .
     return (sent_as(message(F.col("value"), version)), _alone(), *_headed(whole, sides(sent), plain=plain))
 
 
-def _headed(whole: Column, carried: Mapping[str, Column], *, plain: bool) -> tuple[Projection, Projection]:
+def _headed(
+    whole: Column, carried: Mapping[str, Column], *, plain: bool, others: Column | None = None
+) -> tuple[Projection, Projection]:
+    """`others`: the kind of what is not `whole`, NULL for what is no message."""
     raw, sent = [F.col(name) for name in RAW], F.col(SENT)
     kind = F.when(whole, _kind(sent, plain=plain))
     times = _times(sent) if plain else {}
-    kind = F.coalesce(kind, F.when(_are_several(), F.lit(SEVERAL)), F.when(once(), code_of(F.col("value"))))
+    kind = F.coalesce(kind, *([] if others is None else [others]), F.when(once(), code_of(F.col("value"))))
     return (
         Projection([*raw, sent, F.col(INDEX), F.when(once(), kind).alias(_KIND)]),
         Projection([*raw, F.col(INDEX), _head(sent, {**times, **carried}, plain=plain).alias(HEAD)]),

@@ -105,11 +105,11 @@ class CanalProtocol(LayoutProtocol):
         """A message is one event, unless it has several rows."""
         return messages.told_apart(raw, plain=bool(self._plain), in_several_rows=self._in_several_rows)
 
-    def begins_anew(self, kinds: Collection[str | None]) -> bool:
-        """See `LayoutProtocol.begins_anew`: also where a message has several rows."""
-        begins = messages.SEVERAL in kinds
-        self._in_several_rows |= begins
-        return LayoutProtocol.begins_anew(self, kinds) or begins
+    def adapts(self, kinds: Collection[str | None]) -> bool:
+        """See `LayoutProtocol.adapts`: also where a message has several rows."""
+        are_new = messages.SEVERAL in kinds and not self._in_several_rows
+        self._in_several_rows |= are_new
+        return LayoutProtocol.adapts(self, kinds) or are_new
 
     def learn_layouts(self, prepared: DataFrame, firsts: Mapping[int, int]) -> None:
         """See `LayoutProtocol.learn_layouts`."""

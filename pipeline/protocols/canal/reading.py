@@ -1,4 +1,4 @@
-"""A message of Canal-JSON as a struct, read on the JVM in one pass by a function of ours (`Reading.java`)."""
+"""A message of Canal-JSON as a struct, read on the JVM in one pass by a function of ours (`CanalReading.java`)."""
 
 from __future__ import annotations
 
@@ -35,17 +35,18 @@ _FIELDS = {
     "before": "array<string>",
 }
 _TYPE = f"struct<{', '.join(f'{name}: {kind}' for name, kind in _FIELDS.items())}>"
-_SOURCE = Path(__file__).with_name("Reading.java")
+_SOURCE = Path(__file__).with_name("CanalReading.java")
 
 
 def message(value: Column, version: TableVersion | None = None) -> Column:
-    """What a message says, NULL where its bytes are not one JSON object. A field of another type than here is NULL.
+    """What a message says, NULL where its bytes are not one JSON object.
 
-    `rows` is how many rows `data` has, NULL without `data`. `is_described` says whether it has names and types of
-    columns, and equal numbers `layout` mean equal ones. `has_sql`, `has_extension`: whether there is `sql`, `_tidb`.
+    A number or a flag is NULL where something else stands there; a text is what stands there. `rows` is how many items
+    `data` has, NULL without `data`. `is_described` says whether the message has names and types of columns; if two
+    messages have the same `layout`, these are the same. `has_sql`, `has_extension`: whether there is `sql`, `_tidb`.
 
     With a version, `after` and `before` are the values of its columns in the first row of `data` and of `old`. What
-    `old` does not have is as in `data`. `fits` says whether the row has just the version's columns.
+    `old` does not have is as in `data`. `fits` says whether the message names just the version's columns.
     """
     names = (
         F.lit(None).cast("binary") if version is None else F.lit("\0".join(c.name for c in version.columns).encode())

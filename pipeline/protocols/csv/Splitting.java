@@ -12,7 +12,7 @@ public class Splitting implements UDF5 {
     private static final UTF8String UPDATE = UTF8String.fromString("update");
     private static final UTF8String DELETE = UTF8String.fromString("delete");
 
-    /** Bytes, all: the record, and the characters of the form. NULL of a record gives NULL. */
+    /** All are bytes; those after the record are the characters of the form. Without a record there is NULL. */
     public Object call(Object record, Object delimiter, Object quote, Object nothing, Object lineEnd) throws Exception {
         if (record == null) {
             return null;
@@ -25,15 +25,18 @@ public class Splitting implements UDF5 {
         }
         boolean isOne = last.next > octets.length && (last == first || first.isBefore(last));
         if (!isOne || !last.isRow || !UTF8String.fromBytes(octets).isValid()) {
-            return new GenericRow(new Object[] {null, last.moment(), null, null});
+            return new GenericRow(new Object[] {null, last.commitTs(), null, null});
         }
-        Object after = first.isWhole && last.isWhole ? last.columns() : null;
-        return new GenericRow(new Object[] {last.op(), last.moment(), after, last == first ? null : first.columns()});
+        Object after = first.isWhole && last.isWhole && !last.isTorn() ? last.columns() : null;
+        return new GenericRow(new Object[] {last.op(), last.commitTs(), after, last == first ? null : first.columns()});
     }
 
     /** A line from a place on: where its fields are, and what the first of them say. */
     private static final class Line {
+        /** The fields before the commit ts: operation, table, schema. */
         private static final int NAMES = 3;
+        /** More fields than a row can have: TiDB has 4,096 columns at most. */
+        private static final int MOST = 8_192;
         private static final int FEWEST_DIGITS = 15;
         private static final int MOST_DIGITS = 19;
         private static final byte[] TRUE = {'t', 'r', 'u', 'e'};
@@ -48,11 +51,12 @@ public class Splitting implements UDF5 {
         boolean isWhole = true;
         /** Whether it begins as one of TiCDC does: with an operation, and two names. */
         boolean isRow;
-        /** Where the next line begins; behind all there is, if none does. */
+        /** Where the next line begins; more than the length of all bytes, if none does. */
         int next;
         private int[] starts = new int[32];
         private int[] ends = new int[32];
         private int count = 0;
+        private boolean hasTooMany = false;
         private final byte letter;
         private final long commitTs;
         private final boolean tellsUpdate;
@@ -68,7 +72,7 @@ public class Splitting implements UDF5 {
             while (place >= 0) {
                 place = quote.length == 0 ? escapedField(place) : quotedField(place);
             }
-            this.isRow = hasNames();
+            this.isRow = !hasTooMany && hasNames();
             this.letter = isRow ? octets[begin + quote.length] : (byte) 0;
             this.commitTs = count > NAMES ? number(starts[NAMES], ends[NAMES]) : 0;
             this.isUpdate = commitTs > 0 && count > NAMES + 1 && is(NAMES + 1, TRUE);
@@ -121,7 +125,7 @@ public class Splitting implements UDF5 {
             return -octets.length;
         }
 
-        /** Where the line ends, its last field ends. */
+        /** Take note of where the next line begins; -1, as no field is left. */
         private int lastOf(int end) {
             next = end < octets.length ? end + lineEnd.length : octets.length + 1;
             return -1;
@@ -154,6 +158,10 @@ public class Splitting implements UDF5 {
         }
 
         private void add(int begin, int end) {
+            hasTooMany |= count == MOST;
+            if (hasTooMany) {
+                return;
+            }
             if (count == starts.length) {
                 starts = Arrays.copyOf(starts, 2 * count);
                 ends = Arrays.copyOf(ends, 2 * count);
@@ -219,7 +227,12 @@ public class Splitting implements UDF5 {
                 && commitTs == other.commitTs;
         }
 
-        Long moment() {
+        /** Whether it is the row before an update, and the row after it is not there. */
+        boolean isTorn() {
+            return letter == 'D' && isUpdate;
+        }
+
+        Long commitTs() {
             return commitTs == 0 ? null : Long.valueOf(commitTs);
         }
 

@@ -1,7 +1,8 @@
 r"""The characters of a changefeed's CSV, and what its lines begin with.
 
 With a quote character texts stand between quotes, and a quote in a text is doubled; numbers and NULL are bare. So a
-bare `\N` is NULL, and `"\N"` is a text. Without one a backslash stands before each delimiter, line end and backslash.
+bare `\N` is NULL, and `"\N"` is a text. Without one a backslash stands before each delimiter and
+backslash, and a line end of a text is `\n` or `\r`.
 
 Source: wire-formats.md, "Storage sink"; TiCDC's `[sink.csv]`.
 """

@@ -63,7 +63,7 @@ def _are_in_no_text(form: CsvForm, octets: Octets, ends: Numbers) -> Flags:
 class _Heads(NamedTuple):
     """Of some lines: whether they begin like another one, the digits of their commit ts, and whether is-update is true.
 
-    What does not begin like it has anything for the latter two.
+    Of a line that does not begin like it the other two mean nothing.
     """
 
     is_like: Flags
@@ -111,6 +111,7 @@ class _Lines:
         wanted = np.frombuffer(likeness[0], np.uint8)[names]
         commit_ts = self._octets(starts, np.arange(likeness.start(2), behind))
         is_like = (self._octets(starts, names) == wanted).all(1) & ((commit_ts >= _ZERO) & (commit_ts <= _NINE)).all(1)
+        is_like &= _stands_at(self.octets, starts, self.form.quote)
         is_like &= _stands_at(self.octets, starts + behind, self.form.delimiter)
         flag = starts + behind + len(self.form.delimiter.encode())
         end = flag + len(_TRUE)

@@ -77,7 +77,7 @@ class RowEncoding(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of its raw frames."""
+        """The columns that it needs of a prepared frame."""
         ...
 
     @property

@@ -201,7 +201,7 @@ class DescribedProtocol:
             warnings=tuple(self._early(unknown)),
             unknown=unknown,
             described=tuple(changed.values()),
-            packed=self._unpacking.begins(kinds),
+            prepare_again=self._unpacking.begins(kinds),
         )
 
     def _early(self, unknown: Iterable[Unknown]) -> Iterator[str]:

@@ -161,8 +161,8 @@ class LayoutProtocol(ABC):
     def read(self, raw: DataFrame) -> Messages:
         """Group the batch by table and layout. Where a definition changes between equal layouts, once more."""
         groups = grouped(raw, {})
-        packed = self.begins_anew({group.kind for group in groups})
-        groups = [] if packed else groups
+        prepare_again = self.adapts({group.kind for group in groups})
+        groups = [] if prepare_again else groups
         ddl = self.statements(raw) if any(group.kind == DDL for group in groups) else ()
         firsts = self._layouts.unread(groups)
         if firsts:
@@ -174,10 +174,10 @@ class LayoutProtocol(ABC):
         if eras:
             rows = self.of_tables(grouped(raw, eras))
         messages = self._messages(groups, tuple(self._tables(rows, definitions)), ddl, definitions)
-        return replace(messages, packed=packed)
+        return replace(messages, prepare_again=prepare_again)
 
-    def begins_anew(self, kinds: Collection[str | None]) -> bool:
-        """Whether `prepare` does more from now on, because of messages of these kinds, and has to do so with them."""
+    def adapts(self, kinds: Collection[str | None]) -> bool:
+        """Let `prepare` do what messages of these kinds need; whether it did not do so before."""
         return self._unpacking.begins(kinds)
 
     def _defined(self, tables: Collection[TableName]) -> list[TableVersion]:

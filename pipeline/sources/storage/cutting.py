@@ -45,12 +45,17 @@ class Piece(NamedTuple):
     fault: str = ""
 
     @staticmethod
+    def of(content: bytes, starts: Numbers, ends: Numbers) -> Piece:
+        """These records, without the bytes that come after them."""
+        return Piece(content[: ends[-1]], starts, ends)
+
+    @staticmethod
     def whole(content: bytes, fault: str = "") -> Piece:
         """All bytes as one record."""
         return Piece(content, np.array([0]), np.array([len(content)]), fault)
 
-    def behind(self, count: int) -> Piece:
-        """Without the first of them, so many."""
+    def without_first(self, count: int) -> Piece:
+        """The other records."""
         return self._replace(starts=self.starts[count:], ends=self.ends[count:])
 
     def records(self) -> list[bytes]:
@@ -66,7 +71,7 @@ def pieces(read: Callable[[int, int], bytes], size: int, cut: Cutter) -> Iterato
             starts, ends, _ = cut(pending)
             count = len(starts) - _KEPT
             if count > 0:
-                yield Piece(pending, starts[:count], ends[:count])
+                yield Piece.of(pending, starts[:count], ends[:count])
                 pending, enough = pending[starts[count] :], 0
             elif len(pending) > MOST:
                 yield Piece.whole(pending, RECORD_TOO_LARGE)
@@ -76,7 +81,7 @@ def pieces(read: Callable[[int, int], bytes], size: int, cut: Cutter) -> Iterato
         pending += some
     starts, ends, behind = cut(pending)
     if len(starts):
-        yield Piece(pending, starts, ends)
+        yield Piece.of(pending, starts, ends)
     if behind < len(pending):
         yield Piece.whole(pending[behind:], FILE_TRUNCATED)
 

@@ -124,7 +124,7 @@ def batches(store: Store, lines: Lines, file: PlannedFile) -> Iterator[pa.Record
             skipped = int(header is not None)
             kind = lines.compressed if compressed_elsewhere(first) else kind
         fault = piece.fault if kind == file.kind else ""
-        yield _batch(file, fault or kind, piece.behind(skipped), number + skipped, header)
+        yield _batch(file, fault or kind, piece.without_first(skipped), number + skipped, header)
         number += len(piece.starts)
 
 

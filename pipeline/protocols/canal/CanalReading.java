@@ -10,7 +10,7 @@ import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /** A message of Canal-JSON, read in one pass over its bytes: the function of `reading.py`. */
-public class Reading implements UDF2 {
+public class CanalReading implements UDF2 {
     /** `columns`: the names of a version's columns, with zeros between them; NULL where the row is not wanted. */
     public Object call(Object message, Object columns) throws Exception {
         if (message == null || !UTF8String.fromBytes((byte[]) message).isValid()) {
@@ -51,6 +51,9 @@ public class Reading implements UDF2 {
     /** JSON (RFC 8259), one value after the other. */
     private static class Json {
         private static final int DEEPEST = 512;
+        /** As Jackson has it, which reads some messages once more. */
+        private static final int LONGEST_NAME = 50_000;
+        private static final int LONGEST_NUMBER = 1_000;
 
         final byte[] octets;
         int place = 0;
@@ -58,12 +61,13 @@ public class Reading implements UDF2 {
         int begin;
         int end;
         private boolean hasEscapes;
+        private byte[] withoutEscapes;
 
         Json(byte[] octets) {
             this.octets = octets;
         }
 
-        /** The next octet that is no space, which is left where it is; 0 at the end. */
+        /** The next octet that is no space, which is left where it is; 0 at the end, as for a zero. */
         byte next() {
             while (place < octets.length) {
                 byte octet = octets[place];
@@ -99,6 +103,7 @@ public class Reading implements UDF2 {
             take('"');
             begin = place;
             hasEscapes = false;
+            withoutEscapes = null;
             while (place < octets.length) {
                 byte octet = octets[place];
                 if (octet == '"') {
@@ -138,13 +143,17 @@ public class Reading implements UDF2 {
         /** Take the name of a member, and the colon. */
         void name() throws NotJson {
             text();
+            if (end - begin > LONGEST_NAME) {
+                throw new NotJson();
+            }
             take(':');
         }
 
         /** Whether the text that was read last is this one. */
         boolean is(byte[] wanted) {
             if (hasEscapes) {
-                return Arrays.equals(value().getBytes(), wanted);
+                withoutEscapes = withoutEscapes == null ? value().getBytes() : withoutEscapes;
+                return Arrays.equals(withoutEscapes, wanted);
             }
             if (end - begin != wanted.length) {
                 return false;
@@ -155,6 +164,14 @@ public class Reading implements UDF2 {
                 }
             }
             return true;
+        }
+
+        /** Take any value; a hash of it, as it is written. */
+        long hashOfAny(long seed) throws NotJson {
+            next();
+            int first = place;
+            any(0);
+            return XXH64.hashUnsafeBytes(octets, Platform.BYTE_ARRAY_OFFSET + first, place - first, seed);
         }
 
         /** A hash of the text that was read last, as it is written. */
@@ -225,6 +242,7 @@ public class Reading implements UDF2 {
         }
 
         private void number() throws NotJson {
+            int first = place;
             place += here() == '-' ? 1 : 0;
             if (here() == '0') {
                 place++;
@@ -239,6 +257,9 @@ public class Reading implements UDF2 {
                 place++;
                 place += here() == '+' || here() == '-' ? 1 : 0;
                 digits();
+            }
+            if (place - first > LONGEST_NUMBER) {
+                throw new NotJson();
             }
         }
 
@@ -336,7 +357,9 @@ public class Reading implements UDF2 {
         private UTF8String location;
         private Integer rows;
         /** What the layout of its row hashes to: the names in their order, the types in any order, the primary key. */
-        private long layout;
+        private long hashOfNames;
+        private long hashOfTypes;
+        private long hashOfKey;
         private boolean fits;
         private Object[] after;
         private Object[] before;
@@ -397,6 +420,10 @@ public class Reading implements UDF2 {
         }
 
         private void extension() throws NotJson {
+            commitTs = null;
+            watermarkTs = null;
+            handleKeyOnly = null;
+            location = null;
             hasExtension = opens('{');
             for (boolean isFirst = true; hasExtension && goesOn(isFirst, '}'); isFirst = false) {
                 name();
@@ -417,11 +444,12 @@ public class Reading implements UDF2 {
         /** Its columns are those of the version if there are as many, and each is one of them. */
         private void names() throws NotJson {
             hasNames = opens('{');
+            hashOfNames = 0;
             int count = 0;
             boolean areAll = columns != null;
             for (boolean isFirst = true; hasNames && goesOn(isFirst, '}'); isFirst = false) {
                 name();
-                layout = 31 * layout + hash(1);
+                hashOfNames = 31 * hashOfNames + hash(1);
                 areAll = areAll && placeOf(count) >= 0;
                 count++;
                 any(0);
@@ -431,28 +459,19 @@ public class Reading implements UDF2 {
 
         private void types() throws NotJson {
             hasTypes = opens('{');
+            hashOfTypes = 0;
             for (boolean isFirst = true; hasTypes && goesOn(isFirst, '}'); isFirst = false) {
                 name();
                 long of = hash(2);
-                if (next() == '"') {
-                    text();
-                    of = hash(of);
-                } else {
-                    any(0);
-                }
-                layout += of;
+                hashOfTypes += hashOfAny(of);
             }
         }
 
         private void key() throws NotJson {
             boolean isThere = opens('[');
+            hashOfKey = 0;
             for (boolean isFirst = true; isThere && goesOn(isFirst, ']'); isFirst = false) {
-                if (next() == '"') {
-                    text();
-                    layout += 31 * hash(3);
-                } else {
-                    any(0);
-                }
+                hashOfKey = 31 * hashOfKey + hashOfAny(3);
             }
         }
 
@@ -523,7 +542,8 @@ public class Reading implements UDF2 {
         GenericRow row() {
             return new GenericRow(new Object[] {
                 id, database, table, type, isDdl, es, Boolean.valueOf(hasSql), Boolean.valueOf(hasNames && hasTypes),
-                Boolean.valueOf(hasExtension), commitTs, watermarkTs, handleKeyOnly, location, rows, Long.valueOf(layout),
+                Boolean.valueOf(hasExtension), commitTs, watermarkTs, handleKeyOnly, location, rows, 
+                Long.valueOf(31 * (31 * hashOfNames + hashOfTypes) + hashOfKey),
                 Boolean.valueOf(fits), after, completed()
             });
         }
