@@ -97,6 +97,13 @@ def test_a_message_of_several_items_that_is_no_row_is_refused_and_the_others_are
     assert [json.loads(value) for value in values] == SEVERAL_THAT_ARE_NONE
 
 
+def test_a_row_whose_sides_are_no_rows_is_a_dead_letter(spark):
+    wrong = [message(data=7), message(data=[7]), message(data=None), message("UPDATE", data=[ROW], old=[7])]
+    wrong.append(message("UPDATE") | {"old": 7})
+    found = changes(spark, [message("UPDATE", old=ROW), message("UPDATE"), *wrong])
+    assert [row[change.ERROR] for row in found] == [None, None, *["CANAL_VALUE_UNREADABLE"] * len(wrong)]
+
+
 def test_numbers_and_names_are_as_long_as_spark_reads_them(spark):
     long = [message(x=int("9" * 1_001)), message(**{"x" * 50_001: 1})]
     assert refused(spark, long) == ({"CANAL_UNREADABLE": 2}, 3)

@@ -364,6 +364,8 @@ public class CanalReading implements UDF2 {
         private Object[] after;
         private Object[] before;
         private boolean[] isSent;
+        /** Whether `old` is null, or a list of rows. */
+        private boolean isSound = true;
 
         Message(byte[] octets, byte[][] columns) {
             super(octets);
@@ -477,8 +479,9 @@ public class CanalReading implements UDF2 {
 
         private void data() throws NotJson {
             after = null;
-            rows = opens('[') ? Integer.valueOf(0) : null;
-            for (boolean isFirst = true; rows != null && goesOn(isFirst, ']'); isFirst = false) {
+            rows = next() == 'n' ? null : Integer.valueOf(0);
+            boolean isThere = opens('[');
+            for (boolean isFirst = true; isThere && goesOn(isFirst, ']'); isFirst = false) {
                 if (isFirst && columns != null && next() == '{') {
                     after = new Object[columns.length];
                     row(after, new boolean[columns.length]);
@@ -491,13 +494,16 @@ public class CanalReading implements UDF2 {
 
         private void old() throws NotJson {
             before = null;
+            boolean isNull = next() == 'n';
             boolean isThere = opens('[');
+            isSound = isThere || isNull;
             for (boolean isFirst = true; isThere && goesOn(isFirst, ']'); isFirst = false) {
                 if (isFirst && columns != null && next() == '{') {
                     before = new Object[columns.length];
                     isSent = new boolean[columns.length];
                     row(before, isSent);
                 } else {
+                    isSound &= next() == '{' || next() == 'n';
                     any(0);
                 }
             }
@@ -544,7 +550,7 @@ public class CanalReading implements UDF2 {
                 id, database, table, type, isDdl, es, Boolean.valueOf(hasSql), Boolean.valueOf(hasNames && hasTypes),
                 Boolean.valueOf(hasExtension), commitTs, watermarkTs, handleKeyOnly, location, rows, 
                 Long.valueOf(31 * (31 * hashOfNames + hashOfTypes) + hashOfKey),
-                Boolean.valueOf(fits), after, completed()
+                Boolean.valueOf(fits), Boolean.valueOf(isSound), after, completed()
             });
         }
     }

@@ -31,6 +31,7 @@ _FIELDS = {
     "rows": "int",
     "layout": "bigint",
     "fits": "boolean",
+    "is_sound": "boolean",
     "after": "array<string>",
     "before": "array<string>",
 }
@@ -42,11 +43,13 @@ def message(value: Column, version: TableVersion | None = None) -> Column:
     """What a message says, NULL where its bytes are not one JSON object.
 
     A number or a flag is NULL where something else stands there; a text is what stands there. `rows` is how many items
-    `data` has, NULL without `data`. `is_described` says whether the message has names and types of columns; if two
-    messages have the same `layout`, these are the same. `has_sql`, `has_extension`: whether there is `sql`, `_tidb`.
+    `data` has, NULL without `data`, and 0 where it is no list. `is_described` says whether the message has names and
+    types of columns; if two messages have the same `layout`, these are the same. `has_sql`, `has_extension`: whether
+    there is `sql`, `_tidb`.
 
     With a version, `after` and `before` are the values of its columns in the first row of `data` and of `old`. What
-    `old` does not have is as in `data`. `fits` says whether the message names just the version's columns.
+    `old` does not have is as in `data`. `fits` says whether the message names just the version's columns, and
+    `is_sound` whether `old` is null or a list of rows.
     """
     names = (
         F.lit(None).cast("binary") if version is None else F.lit("\0".join(c.name for c in version.columns).encode())

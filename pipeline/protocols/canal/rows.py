@@ -130,7 +130,8 @@ def sides(read: Column) -> Mapping[str, Column]:
 
 def is_one_row(read: Column) -> Column:
     """Whether a message could be read, and is one row."""
-    return F.coalesce(read.getField("rows") == 1, F.lit(False)) & read.getField("after").isNotNull()
+    is_one = F.coalesce(read.getField("rows") == 1, F.lit(False))
+    return is_one & read.getField("after").isNotNull() & read.getField("is_sound")
 
 
 def _alias(version: TableVersion) -> str:
