@@ -142,14 +142,11 @@ def test_what_is_not_the_row_is_a_dead_letter_with_the_bytes_that_were_sent(spar
     completion = Completion(ClaimChecks(PLACE, Objects(**objects)))
     prepared, read = prepared_and_read(subject, raw_frame(spark, messages), completion, resources)
     codes = refused_codes(prepared, read, POSITION)
-    unreadable = dict.fromkeys(range(2, 9), "CLAIM_CHECK_UNREADABLE")
-    second = {9: "CANAL_UNREADABLE"}
+    unreadable = dict.fromkeys(range(2, 10), "CLAIM_CHECK_UNREADABLE")
     missing, outside = {10: "CLAIM_CHECK_MISSING"}, dict.fromkeys(range(11, 14), "CLAIM_CHECK_OUTSIDE")
-    assert codes == {**unreadable, **second, **missing, **outside}
-    assert [(str(table.table), table.rows) for table in read.tables] == [("s.a", 3)]
-    kept = {
-        row[POSITION]: bytes(row.value) for row in prepared.collect() if row[POSITION] in codes and row[POSITION] != 9
-    }
+    assert codes == {**unreadable, **missing, **outside}
+    assert [(str(table.table), table.rows) for table in read.tables] == [("s.a", 2)]
+    kept = {row[POSITION]: bytes(row.value) for row in prepared.collect() if row[POSITION] in codes}
     assert kept == {number: messages[number][1] for number in kept}
     assert {one.code: dict(one.tables) for one in read.refused}["CLAIM_CHECK_MISSING"]
 
