@@ -8,43 +8,41 @@ from pyspark.sql import functions as F
 
 from pipeline.model import change
 from pipeline.model.columns import LOGICAL_BITS
-from pipeline.model.places import PARTITION, POSITION, RAW, STREAM, shown
+from pipeline.model.places import PARTITION, POSITION, STREAM
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import Column
 
 _LOST = change.ENVELOPE[change.UNREPRESENTABLE]
 
 
-def envelope(  # noqa: PLR0913 - one for each thing that protocols read differently
+def envelope(
     *,
     op: Column,
     commit_ts: Column,
     index: Column,
     schema_id: Column,
     lost: Iterable[Mapping[str, Column | None]],
-    raw: Collection[str] = RAW,
     commit_time: Column | None = None,
 ) -> list[Column]:
-    """The columns from `_op` to `_unrepresentable`. `raw`: the columns of the raw frame.
+    """The columns from `_op` to `_unrepresentable`, from a frame with the columns `RAW` as users see them.
 
     `commit_time`: when the change was committed, where the commit ts does not say it.
 
     `lost`: the texts that could not be represented, by target; a mapping for each version, of which for any row all
     but one have NULL alone. None: a value of that target is never lost.
     """
-    place = shown(raw)
     if commit_time is None:
         commit_time = F.timestamp_millis(F.shiftright(commit_ts, LOGICAL_BITS))
     return [
         op.alias(change.OP),
         commit_ts.alias(change.COMMIT_TS),
         commit_time.alias(change.COMMIT_TIME),
-        place[STREAM].alias(change.TOPIC),
-        place[PARTITION].alias(change.PARTITION),
-        place[POSITION].alias(change.OFFSET),
+        F.col(STREAM).alias(change.TOPIC),
+        F.col(PARTITION).alias(change.PARTITION),
+        F.col(POSITION).alias(change.OFFSET),
         index.alias(change.INDEX),
         schema_id.alias(change.SCHEMA_ID),
         unrepresentable(lost),

@@ -548,7 +548,7 @@ public class CanalReading implements UDF2 {
         GenericRow row() {
             return new GenericRow(new Object[] {
                 id, database, table, type, isDdl, es, Boolean.valueOf(hasSql), Boolean.valueOf(hasNames && hasTypes),
-                Boolean.valueOf(hasExtension), commitTs, watermarkTs, handleKeyOnly, location, rows, 
+                Boolean.valueOf(hasExtension), commitTs, watermarkTs, handleKeyOnly, location, rows,
                 Long.valueOf(31 * (31 * hashOfNames + hashOfTypes) + hashOfKey),
                 Boolean.valueOf(fits), Boolean.valueOf(isSound), after, completed()
             });
