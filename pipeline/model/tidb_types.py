@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Domain(StrEnum):
     """What a type's values are.
 
-    `names` gives the types of a domain. `model.columns` and `model.source_types` ask it for what they treat alike,
-    `protocols.open.shapes` for what Open sends as a JSON number. `ddl.sql_types` reads the domain of FLOAT and DOUBLE.
+    `names` gives the types of a domain. `model.columns` and `model.source_types` ask it for what they treat alike.
+    `ddl.sql_types` reads the domain of FLOAT and DOUBLE.
     """
 
     WHOLE = "whole numbers"
@@ -80,7 +80,7 @@ class TidbType:
     sql: tuple[str, ...]
     """Its names in SQL, without UNSIGNED."""
     codes: tuple[int, ...]
-    """MySQL's codes, which Open sends (`BY_CODE`, `protocols.open.shapes`). Types that share a code differ by flags."""
+    """MySQL's codes, which Open sends (`BY_CODE`). Types that share a code differ by flags."""
     warehouse: WarehouseType
     """Its natural warehouse type (design.md, 4.4), as far as parameters do not decide."""
     checksum: ChecksumForm

@@ -16,7 +16,7 @@ from pipeline.model.messages import INDEX, Ordering, Part
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition
 from pipeline.protocols.open import events
-from pipeline.protocols.open.shapes import Wanted
+from pipeline.protocols.open.reading import Wanted
 
 pytestmark = pytest.mark.spark
 
@@ -280,7 +280,5 @@ def test_a_row_that_was_too_large_is_no_row_but_a_delete_needs_its_handle_alone(
     assert [(row[change.INDEX], row[change.OP]) for row in changed(subject, prepared, table)] == [
         (2, "delete"), (3, "insert"), (7, "insert"),
     ]  # fmt: skip
-    rows = [sort for sort in messages.kinds if sort.kind == "row"]
-    expected = subject._layouts.familiar(rows, Wanted(("id",)))
-    compared = [row["event"]["kind"] for row in events_of(events.compared(raw, expected))]
-    assert compared == list(TOO_LARGE.values())
+    at_once = [row["event"]["kind"] for row in events_of(events.taken_apart(raw, Wanted(("id",))))]
+    assert at_once == list(TOO_LARGE.values())

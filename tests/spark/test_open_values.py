@@ -11,6 +11,7 @@ from spark.open_events import Memory, changed, mapping_of, protocol, raw_frame, 
 from pipeline.model import change
 from pipeline.model.messages import ColumnMapping, Target
 from pipeline.protocols.open.frame import UNREADABLE
+from pipeline.protocols.open.protocol import NOT_OPEN
 from pipeline.protocols.open.quoting import unquoted
 from pipeline.warehouse.evolution import Policy, meet
 from pipeline.warehouse.layout import Layout
@@ -304,12 +305,13 @@ def test_a_layout_that_comes_back_behind_a_statement_about_keys_is_another_versi
     assert later.tables[0].versions[0].version == versions[-1].version
 
 
-def test_what_has_something_behind_its_old_image_is_an_error_of_its_row(spark):
+def test_what_has_something_behind_its_old_image_is_no_event(spark):
     image = json.dumps({"id": {"t": 3, "h": True, "f": 11, "v": 1}})
     sound = f'{{"u":{image},"p":{image}}}'.replace(" ", "")
-    behind = ("", "xyz", "}}", "}", "\n", sound, sound[1:], ',"x":{}}')
-    _, rows = read(spark, *((key(1), sound + more) for more in behind))
-    assert [row[change.ERROR] for row in rows] == [None, *[UNREADABLE] * (len(behind) - 1)]
+    behind = ("", "xyz", "}}", "}", "\0", sound, sound[1:], ',"x":{}}')
+    messages, rows = read(spark, *((key(1), sound + more) for more in behind))
+    assert [row[change.ERROR] for row in rows] == [None]
+    assert [(one.code, one.rows) for one in messages.refused] == [(NOT_OPEN, len(behind) - 1)]
 
 
 @pytest.mark.parametrize("old_values", [True, False])

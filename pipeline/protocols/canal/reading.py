@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
+from pipeline.protocols.reading_json import JSON, joined, struct
 from pipeline.runtime.shipped import called
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ _FIELDS = {
     "after": "array<string>",
     "before": "array<string>",
 }
-_TYPE = f"struct<{', '.join(f'{name}: {kind}' for name, kind in _FIELDS.items())}>"
 _SOURCE = Path(__file__).with_name("CanalReading.java")
 
 
@@ -51,7 +49,5 @@ def message(value: Column, version: TableVersion | None = None) -> Column:
     `old` does not have is as in `data`. `fits` says whether the message names just the version's columns, and
     `is_sound` whether `old` is null or a list of rows.
     """
-    names = (
-        F.lit(None).cast("binary") if version is None else F.lit("\0".join(c.name for c in version.columns).encode())
-    )
-    return called(_SOURCE, _TYPE, value, names)
+    names = joined(None if version is None else [column.name for column in version.columns])
+    return called(_SOURCE, struct(_FIELDS), value, names, uses=[JSON])

@@ -1,8 +1,8 @@
 """From events to the change frame of one table, in Spark expressions.
 
-The texts of an event's values come first (`cells`), of both images in one array of which each version of the table has
-a part; then each is read as what its column is, once; then the frame is put together. Which version a row is, its
-layout says, and its commit ts where two versions have one layout.
+The texts of an event's values come first (`reading`), of all versions of the table in one array; then each is read as
+what its column is, once; then the frame is put together. Which version a row is, its layout says, and its commit ts
+where two versions have one layout.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ from pipeline.model.projection import Projection, through
 from pipeline.model.types import STRING
 from pipeline.protocols.envelope import envelope, unrepresentable
 from pipeline.protocols.layouts.head import COMMIT_TS, DELETE, HEAD, head
-from pipeline.protocols.layouts.readers import VersionRows
 from pipeline.protocols.materialised import Materialised
-from pipeline.protocols.open.cells import Cells, Side
-from pipeline.protocols.open.shapes import Wanted
-from pipeline.protocols.open.values import Cell, is_encoded, is_number, read_value
+from pipeline.protocols.open.events import AFTER, BEFORE, rows, sides
+from pipeline.protocols.open.reading import Wanted
+from pipeline.protocols.open.values import Cell, is_encoded, read_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
     from pipeline.model.columns import SchemaId, SourceColumn
     from pipeline.model.messages import ColumnMapping
-    from pipeline.protocols.open.events import Shapes
+    from pipeline.protocols.layouts.readers import VersionRows
 
     _Row = Mapping[str, Sequence[Materialised]]
     """By target, the ways in which the versions fill it; for one row all but one are NULL."""
@@ -45,13 +44,6 @@ if TYPE_CHECKING:
 UNREADABLE = "OPEN_VALUE_UNREADABLE"
 
 _NUMBER = "_number"
-
-
-@dataclass(frozen=True, slots=True)
-class ImageReader(VersionRows):
-    """The rows of a version, and how they are written (`shapes`), by number; other numbers are read as JSON."""
-
-    shapes: Shapes = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,53 +59,54 @@ class OpenRecipe:
 
 @lru_cache(maxsize=2048)
 def recipe(
-    readers: tuple[ImageReader, ...], mapping: ColumnMapping, timezone: str, *, old_values: bool, at_once: bool = False
+    readers: tuple[VersionRows, ...], mapping: ColumnMapping, timezone: str, *, old_values: bool, at_once: bool = False
 ) -> OpenRecipe:
     """The expressions of a change frame. They are the same in every batch that has the same versions.
 
-    `at_once`: the events are `Familiar`, with what is `wanted` of these readers.
+    `at_once`: the events have been read for what is `wanted` of these readers.
     """
-    cells = Cells(wanted(readers, mapping), tuple(dict.fromkeys(shape for one in readers for shape in one.shapes)))
-    plan = _Plan(readers, cells, mapping, timezone)
-    after = plan.row(Side.AFTER)
-    rows = [after]
+    plan = _Plan(readers, wanted(readers), mapping, timezone)
+    after = plan.row(F.col(AFTER), AFTER)
+    both = [after]
     before: list[Column] = []
     if mapping.before:
-        rows.append(plan.row(Side.BEFORE))
-        fields = [column.alias(name) for name, column in _targets(rows[-1], mapping).items()]
-        before = [F.when(cells.has_before, F.struct(*fields, unrepresentable([_lost(rows[-1])]))).alias(change.BEFORE)]
+        both.append(plan.row(F.col(BEFORE), BEFORE))
+        fields = [column.alias(name) for name, column in _targets(both[-1], mapping).items()]
+        has_before = F.col(BEFORE).isNotNull()
+        before = [F.when(has_before, F.struct(*fields, unrepresentable([_lost(both[-1])]))).alias(change.BEFORE)]
     targets = [column.alias(name) for name, column in _targets(after, mapping).items()]
-    frame = [*_envelope(cells, after, old_values=old_values), *targets, *before, *_bytes(cells, rows)]
+    frame = [*_envelope(after, old_values=old_values), *targets, *before, *_bytes(both)]
     numbers = [F.when(one.mine, F.lit(one.version.version)) for one in readers]
     number = F.coalesce(*numbers, F.lit(None)).cast("bigint").alias(_NUMBER)
     kept = [F.col(name) for name in (*RAW, INDEX, HEAD)]
-    values = [column for one in _all(rows) for column in one.columns]
-    steps = [
-        *([*kept, *step] for step in cells.steps([number], [F.col(_NUMBER)], at_once=at_once)),
-        [*kept, F.col(_NUMBER), *cells.columns, *values],
-        frame,
-    ]
+    values = [column for one in _all(both) for column in one.columns]
+    read = [[*kept, F.col(AFTER), F.col(BEFORE), number]] if at_once else _read(kept, number, plan.wanted)
+    steps = [*read, [*kept, F.col(_NUMBER), F.col(AFTER), F.col(BEFORE), *values], frame]
     return OpenRecipe(tuple(map(Projection, steps)))
 
 
-def wanted(readers: Iterable[ImageReader], mapping: ColumnMapping) -> Wanted:
+def wanted(readers: Iterable[VersionRows]) -> Wanted:
     """What is wanted of the events of a table."""
     columns = [column for one in readers for column in one.version.columns]
     coded = dict.fromkeys(column.name for column in columns if is_encoded(column))
-    return Wanted(tuple(dict.fromkeys(column.name for column in columns)), tuple(coded), mapping.before)
+    return Wanted(tuple(dict.fromkeys(column.name for column in columns)), tuple(coded))
+
+
+def _read(kept: Sequence[Column], number: Column, of: Wanted) -> list[list[Column]]:
+    return [[*kept, number, rows(of)], [*kept, F.col(_NUMBER), *sides()]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """How the values of a table are read."""
 
-    readers: tuple[ImageReader, ...]
-    cells: Cells
+    readers: tuple[VersionRows, ...]
+    wanted: Wanted
     mapping: ColumnMapping
     timezone: str
 
-    def row(self, side: Side) -> _Row:
-        """One side of the changes."""
+    def row(self, sent: Column, side: str) -> _Row:
+        """One side of the changes. `side`: what the names of its columns begin with."""
         ways: dict[tuple[str, str, SourceColumn], list[SchemaId]] = defaultdict(list)
         for reader in self.readers:
             number = reader.version.version
@@ -124,12 +117,12 @@ class _Plan:
         types = {target.name: target.type for target in self.mapping.targets}
         row: dict[str, list[Materialised]] = defaultdict(list)
         for place, ((target, name, column), versions) in enumerate(ways.items()):
-            text = self.cells.text(side, name, is_number=is_number(column))
+            text = self.wanted.text(sent, name)
             if len(versions) < len(self.readers):
                 text = F.when(F.col(_NUMBER).isin(*versions), text)
-            cell = Cell(text, self.cells.code(side, name) if is_encoded(column) else None)
+            cell = Cell(text, self.wanted.code(sent, name) if is_encoded(column) else None)
             value = read_value(cell, column, types[target], self.timezone)
-            row[target].append(Materialised(value, text, f"_{side.name.lower()}{place}"))
+            row[target].append(Materialised(value, text, f"{side}{place}"))
         return row
 
 
@@ -151,9 +144,9 @@ def _targets(row: _Row, mapping: ColumnMapping) -> dict[str, Column]:
     }
 
 
-def _envelope(cells: Cells, row: _Row, *, old_values: bool) -> list[Column]:
+def _envelope(row: _Row, *, old_values: bool) -> list[Column]:
     new = Op.INSERT if old_values else Op.UPSERT
-    op = F.when(head(DELETE), F.lit(Op.DELETE.value)).when(cells.is_update, F.lit(Op.UPDATE.value))
+    op = F.when(head(DELETE), F.lit(Op.DELETE.value)).when(F.col(BEFORE).isNotNull(), F.lit(Op.UPDATE.value))
     return envelope(
         op=op.otherwise(F.lit(new.value)),
         commit_ts=head(COMMIT_TS),
@@ -168,9 +161,9 @@ def _lost(row: _Row) -> dict[str, Column]:
     return {name: F.coalesce(*lost) for name, lost in texts.items() if lost}
 
 
-def _bytes(cells: Cells, rows: Iterable[_Row]) -> list[Column]:
+def _bytes(rows: Iterable[_Row]) -> list[Column]:
     unread = [one.unread for one in _all(rows) if one.unread is not None]
-    failed = ~cells.readable | F.col(_NUMBER).isNull()
+    failed = F.col(AFTER).isNull() | F.col(_NUMBER).isNull()
     return [
         F.when(any_of([failed, *unread]), F.lit(UNREADABLE)).alias(ERROR),
         F.col("key").alias(KEY_BYTES),

@@ -9,15 +9,13 @@ from pipeline.model.messages import Recipe
 from pipeline.protocols import compressed
 from pipeline.protocols.large import codes as large
 from pipeline.protocols.large.form import LargeEvents
-from pipeline.protocols.layouts.columns import layout_of
 from pipeline.protocols.layouts.head import COMMIT_TS, HEAD, ROW, SCHEMA, TABLE
 from pipeline.protocols.layouts.protocol import LayoutProtocol
 from pipeline.protocols.layouts.statements import read_statements
 from pipeline.protocols.open import events
 from pipeline.protocols.open.by_key import OpenKeyRows, key_of_row
 from pipeline.protocols.open.columns import read_layout
-from pipeline.protocols.open.frame import UNREADABLE, ImageReader, recipe, wanted
-from pipeline.protocols.open.layouts import ShapedLayouts
+from pipeline.protocols.open.frame import UNREADABLE, recipe, wanted
 from pipeline.protocols.unpacking import Unpacking
 
 if TYPE_CHECKING:
@@ -28,8 +26,7 @@ if TYPE_CHECKING:
     from pipeline.model.columns import TableVersion
     from pipeline.model.large_rows import LargeRows
     from pipeline.model.messages import ColumnMapping, Ddl, TableMessages
-    from pipeline.protocols.layouts.routes import Group, Sort
-    from pipeline.protocols.open.events import Shapes
+    from pipeline.protocols.layouts.routes import Sort
 
 NOT_OPEN = "OPEN_UNREADABLE"
 
@@ -49,9 +46,6 @@ class OpenProtocol(LayoutProtocol):
     """
 
     _unpacking: Unpacking = field(default_factory=lambda: Unpacking(of_records=True))
-    _layouts: ShapedLayouts = field(default_factory=ShapedLayouts)
-    _likely: Shapes | None = None
-    """What most rows of the last batch were written like; None before the first."""
 
     @property
     def unreadable(self) -> str:
@@ -67,29 +61,17 @@ class OpenProtocol(LayoutProtocol):
         return LargeEvents(HEAD, ROW, (SCHEMA, TABLE, COMMIT_TS), OpenKeyRows(), key_of_row)
 
     def taken_apart(self, raw: DataFrame) -> DataFrame:
-        """A row per event of each record, and what it is.
-
-        Before the first batch it is looked which layouts there are, in a few records.
-        """
-        if self._likely is None:
-            self._likely = events.likely_shapes(raw)
-        return events.taken_apart(raw, self._likely)
+        """A row per event of each record, and what it is."""
+        return events.taken_apart(raw)
 
     def learn_layouts(self, prepared: DataFrame, firsts: Mapping[int, int]) -> None:
-        """See `LayoutProtocol.learn_layouts`; and how these events are written."""
+        """See `LayoutProtocol.learn_layouts`."""
         shown = events.shown(prepared, firsts)
-        self._layouts.learn({number: read_layout(text) if text else None for number, (text, _) in shown.items()})
-        self._layouts.written |= {number: shape for number, (text, shape) in shown.items() if text and shape}
+        self._layouts.learn({number: read_layout(text) if text else None for number, text in shown.items()})
 
     def statements(self, prepared: DataFrame) -> tuple[Ddl, ...]:
         """See `LayoutProtocol.statements`."""
         return read_statements(prepared, *events.statement())
-
-    def of_tables(self, groups: Iterable[Group]) -> list[Group]:
-        """See `LayoutProtocol.of_tables`; the next batch will be written likewise."""
-        rows = LayoutProtocol.of_tables(self, groups)
-        self._likely = self._layouts.likely(rows) if rows else self._likely
-        return rows
 
     def warnings(self, versions: Iterable[TableVersion]) -> Iterator[str]:
         """See `LayoutProtocol.warnings`; and tables that the changefeed's settings do not suit."""
@@ -104,18 +86,9 @@ class OpenProtocol(LayoutProtocol):
 
     def recipe(self, messages: TableMessages, mapping: ColumnMapping) -> Recipe:
         """See `SourceProtocol.recipe`."""
-        readers, old_values = self._readers(messages), self.tells_op
+        readers, old_values = tuple(self.version_rows(messages)), self.tells_op
         made = recipe(readers, mapping, self.timezone, old_values=old_values)
         return Recipe((readers, mapping, self.timezone, old_values), made.of)
-
-    def _readers(self, messages: TableMessages) -> tuple[ImageReader, ...]:
-        return tuple(
-            ImageReader(
-                rows.version, rows.numbers, rows.key_only, rows.since, rows.until,
-                self._layouts.shapes(layout_of(rows.version.version)),
-            )
-            for rows in self.version_rows(messages)
-        )  # fmt: skip
 
     def foreseen(
         self,
@@ -125,10 +98,8 @@ class OpenProtocol(LayoutProtocol):
         mapping: ColumnMapping,
         counted: Callable[[DataFrame], DataFrame],
     ) -> DataFrame:
-        """See `LayoutProtocol.foreseen`: where shapes are known, events are compared with them."""
-        readers = self._readers(messages)
-        familiar = self._layouts.familiar(sorts, wanted(readers, mapping))
-        at_once = familiar is not None and familiar.wanted is not None
-        made = recipe(readers, mapping, self.timezone, old_values=self.tells_op, at_once=at_once)
-        prepared = self.taken_apart(raw) if familiar is None else events.compared(raw, familiar)
-        return made.of(counted(prepared))
+        """See `LayoutProtocol.foreseen`: what an event is, and its row, are read in one pass."""
+        del sorts
+        readers = tuple(self.version_rows(messages))
+        made = recipe(readers, mapping, self.timezone, old_values=self.tells_op, at_once=True)
+        return made.of(counted(events.taken_apart(raw, wanted(readers))))

@@ -1,6 +1,6 @@
 """Values of the Open protocol as warehouse columns: pure functions, Column in, Column out.
 
-Each value arrives as the text of its JSON (`cells`): a number as it is written, a text without its quotes (TiCDC Open
+Each value arrives as the text of its JSON (`reading`): a number as it is written, a text without its quotes (TiCDC Open
 Protocol, "Column type codes"; wire-formats.md, "Open protocol").
 """
 
@@ -15,10 +15,9 @@ from pipeline.model import text, tidb_types
 from pipeline.model import types as t
 from pipeline.model.members import member, members
 from pipeline.model.text import Value
-from pipeline.protocols.layouts.columns import family_of, natural_type
+from pipeline.protocols.layouts.columns import natural_type
 from pipeline.protocols.open.columns import BASE64
 from pipeline.protocols.open.quoting import unquoted
-from pipeline.protocols.open.shapes import SENT_AS_NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,11 +40,6 @@ class Cell:
 def is_encoded(column: SourceColumn) -> bool:
     """Whether the type code of each value decides how it is read."""
     return column.tidb_type in ("TEXT", "BLOB")
-
-
-def is_number(column: SourceColumn) -> bool:
-    """Whether its values are sent as numbers."""
-    return family_of(column.tidb_type) in SENT_AS_NUMBERS
 
 
 @dataclass(frozen=True, slots=True)

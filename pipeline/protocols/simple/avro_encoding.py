@@ -167,7 +167,7 @@ class AvroEncoding:
 
     def checksum(self, version: TableVersion, after: Column, before: Column, timezone: str) -> Column | None:
         """As `checksum.verdict` says."""
-        return checksum.verdict(version, after, before, self.values, timezone)
+        return checksum.verdict(version, after, before, self, timezone)
 
 
 _SHOWN = ("sql", "default")

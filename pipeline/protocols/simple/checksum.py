@@ -45,6 +45,19 @@ SENT = "checksum"
 """The head's field with what was sent."""
 
 
+class SimpleRows(Protocol):
+    """How rows of Simple are read: see `RowEncoding`."""
+
+    @property
+    def values(self) -> SimpleValues:
+        """See `RowEncoding`."""
+        ...
+
+    def item(self, row: Column, version: TableVersion, place: int) -> Column:
+        """See `RowEncoding`."""
+        ...
+
+
 class SimpleValues(Values, Protocol):
     """Values as Simple sends them: what it hashes may be another form than what a column takes."""
 
@@ -66,23 +79,23 @@ class _SimpleValue(SentValue):
     values: SimpleValues
 
 
-def verdict(version: TableVersion, after: Column, before: Column, values: SimpleValues, timezone: str) -> Column:
+def verdict(version: TableVersion, after: Column, before: Column, rows: SimpleRows, timezone: str) -> Column:
     """Whether the sent checksums are those of the rows; NULL where it is not certain (see `change.CHECKSUM`).
 
     `after` and `before` are the row as it is and as it was; of a delete `after` is the row as it was too.
     """
     deleted, inserted = field_of("op") == Op.DELETE, field_of("op") == Op.INSERT
-    new = F.when(~deleted, _is_right(version, after, "current", values, timezone))
-    old = F.when(~inserted, _is_right(version, before, "previous", values, timezone))
+    new = F.when(~deleted, _is_right(version, after, "current", rows, timezone))
+    old = F.when(~inserted, _is_right(version, before, "previous", rows, timezone))
     is_of_a_version = field_of(SENT).getField("version").isin(*VERSIONS)
     wrong = F.when((new == F.lit(False)) | (old == F.lit(False)), F.lit(False))
     return F.when(is_of_a_version, wrong.when(new | old, F.lit(True)))
 
 
-def _is_right(version: TableVersion, row: Column, side: str, values: SimpleValues, timezone: str) -> Column:
+def _is_right(version: TableVersion, row: Column, side: str, rows: SimpleRows, timezone: str) -> Column:
     sent, corrupted = field_of(SENT).getField(side), field_of(SENT).getField("corrupted")
-    cells = [(row.getItem(column.name), column) for column in version.columns]
-    hashed = [_hashed(cell, column, values, timezone) for cell, column in cells]
+    cells = [(rows.item(row, version, place), column) for place, column in enumerate(version.columns)]
+    hashed = [_hashed(cell, column, rows.values, timezone) for cell, column in cells]
     json = [cell.isNotNull() for cell, column in cells if column.tidb_type == "JSON"]
     excused = any_of(json)  # a date within makes TiCDC itself go wrong (docs/reference/protocols/avro.md)
     right = unless([*doubts(hashed), *([corrupted & excused] if json else [])], sum_of(hashed).eqNullSafe(sent))

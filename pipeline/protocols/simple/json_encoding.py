@@ -1,8 +1,6 @@
-"""Simple in JSON: a head that skips the row, then each version's row as a struct of texts (Simple Protocol, TiCDC).
+"""Simple in JSON: a head that skips the row, then each version's row as texts (Simple Protocol, TiCDC).
 
-Whether a value is one JSON object and nothing else is seen from a sentinel: it is read as an array of itself and
-a secret number. Where the version is known before, head and row are read in one pass, and the sentinel is a member of
-the object.
+Where the version is known before, head and row are read in one pass.
 """
 
 from __future__ import annotations
@@ -13,27 +11,17 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
 
 from pipeline.model.change import Op
 from pipeline.model.places import RAW
 from pipeline.model.projection import Projection, once
-from pipeline.protocols import end_marker
 from pipeline.protocols.described.head import ROW_TYPES, SENT, MessageFields, MessageKind, field_of, one_of, sorted_out
 from pipeline.protocols.described.text_values import NumberedMembers
 from pipeline.protocols.described.values import zoned_timestamp
 from pipeline.protocols.simple import checksum
 from pipeline.protocols.simple.by_key import JsonKeyRows
 from pipeline.protocols.simple.codes import CODES
+from pipeline.protocols.simple.reading import item, message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,30 +33,8 @@ if TYPE_CHECKING:
     from pipeline.protocols.large.form import KeyRows
 
 
-def _struct(**fields: DataType) -> StructType:
-    return StructType([StructField(name, kind) for name, kind in fields.items()])
-
-
-_INT, _LONG, _TEXT, _BOOLEAN = IntegerType(), LongType(), StringType(), BooleanType()
-_MESSAGE = _struct(
-    version=_INT,
-    type=_TEXT,
-    database=_TEXT,
-    table=_TEXT,
-    schemaVersion=_LONG,
-    commitTs=_LONG,
-    sql=_TEXT,
-    handleKeyOnly=_BOOLEAN,
-    claimCheckLocation=_TEXT,
-    checksum=_struct(version=_INT, corrupted=_BOOLEAN, current=_LONG, previous=_LONG),
-    tableSchema=_struct(schema=_TEXT, table=_TEXT, version=_LONG),
-    **{end_marker.FIELD: _LONG},
-)
 _SIDES = ("data", "old")
-_CORRUPT, _OBJECT = "_corrupt", "_object"
-_OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, "maxStringLen": str(2**28)}
 _STATEMENTS = ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY")
-_MOMENT = _struct(location=_TEXT, value=_TEXT)
 
 
 class JsonValues(NumberedMembers):
@@ -154,16 +120,16 @@ class JsonEncoding:
         return F.col(_alias(version)).getField("old")
 
     def item(self, row: Column, version: TableVersion, place: int) -> Column:
-        """By its name."""
-        return row.getItem(version.columns[place].name)
+        """By its place."""
+        return item(row, version, place)
 
     def fault(self, version: TableVersion) -> Column | None:
-        """Where Spark could not read something as what the version says."""
-        return F.when(F.col(_alias(version)).getField(_CORRUPT).isNotNull(), F.lit(CODES.value))
+        """Where something is not what the version says."""
+        return F.when(~F.col(_alias(version)).getField("is_sound"), F.lit(CODES.value))
 
     def checksum(self, version: TableVersion, after: Column, before: Column, timezone: str) -> Column | None:
         """As `checksum.verdict` says."""
-        return checksum.verdict(version, after, before, self.values, timezone)
+        return checksum.verdict(version, after, before, self, timezone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,42 +161,39 @@ class JsonAtOnce(JsonEncoding):
 
 @cache
 def _prepared() -> tuple[Projection, ...]:
-    text = F.try_validate_utf8(F.col("value").cast("string"))
-    options = {**_OPTIONS, "columnNameOfCorruptRecord": "_none"}
-    read = F.from_json(end_marker.followed(text), ArrayType(_MESSAGE), options)
-    return sorted_out(read, _sent(F.get(F.col(SENT), F.lit(0)), end_marker.is_followed(F.col(SENT))))
+    return sorted_out(message(F.when(once(), F.col("value"))), _sent(F.col(SENT).isNotNull()))
 
 
 @lru_cache(maxsize=256)
 def _prepared_at_once(version: TableVersion) -> tuple[Projection, ...]:
-    value = F.col("value")
-    text = F.when(once() & F.is_valid_utf8(value.cast("string")), end_marker.in_object(value))
-    read = F.from_json(F.col(_OBJECT), StructType([*_MESSAGE.fields, *_sides(version)]), _OPTIONS)
-    message = F.col(SENT)
-    whole = (message.getField(end_marker.FIELD) == end_marker.NUMBER) & message.getField(_CORRUPT).isNull()
-    sent = replace(_sent(message, whole), carried={side: message.getField(side) for side in _SIDES})
-    return (Projection([*(F.col(name) for name in RAW), text.alias(_OBJECT)]), *sorted_out(read, sent))
+    sent = replace(
+        _sent(F.col(SENT).getField("is_sound")), carried={side: F.col(SENT).getField(side) for side in _SIDES}
+    )
+    return sorted_out(message(F.when(once(), F.col("value")), version), sent)
 
 
-def _sent(message: Column, whole: Column) -> MessageFields:
-    kind, schema = message.getField("type"), message.getField("tableSchema")
-    row = one_of(kind, ROW_TYPES)
-    described_by = F.when(kind == MessageKind.BOOTSTRAP, schema)
+def _sent(whole: Column) -> MessageFields:
+    sent = F.col(SENT)
+    kind = sent.getField("type")
+    row, is_bootstrap = one_of(kind, ROW_TYPES), kind == MessageKind.BOOTSTRAP
+    described = {
+        name: F.when(is_bootstrap, sent.getField(f"described_{name}")) for name in ("schema", "table", "version")
+    }
     return MessageFields(
         whole=whole,
         kind=F.when(row, F.lit(MessageKind.DML.value))
         .when(one_of(kind, (MessageKind.WATERMARK, MessageKind.BOOTSTRAP)), kind)
         .when(one_of(kind, _STATEMENTS), F.lit(MessageKind.DDL.value)),
-        version=message.getField("version"),
+        version=sent.getField("version"),
         op=F.when(row, kind),
-        database=F.coalesce(message.getField("database"), described_by.getField("schema")),
-        table=F.coalesce(message.getField("table"), described_by.getField("table")),
-        schema_version=F.coalesce(message.getField("schemaVersion"), described_by.getField("version")),
-        commit_ts=message.getField("commitTs"),
-        sql=message.getField("sql"),
-        handle_key_only=message.getField("handleKeyOnly"),
-        claim_check=message.getField("claimCheckLocation"),
-        checksum=message.getField("checksum"),
+        database=F.coalesce(sent.getField("database"), described["schema"]),
+        table=F.coalesce(sent.getField("table"), described["table"]),
+        schema_version=F.coalesce(sent.getField("schemaVersion"), described["version"]),
+        commit_ts=sent.getField("commitTs"),
+        sql=F.when(sent.getField("has_sql"), F.lit("")),
+        handle_key_only=sent.getField("handleKeyOnly"),
+        claim_check=sent.getField("claimCheckLocation"),
+        checksum=sent.getField("checksum"),
     )
 
 
@@ -241,14 +204,4 @@ def _alias(version: TableVersion) -> str:
 def _row(version: TableVersion) -> Column:
     """`data` and `old`."""
     mine = field_of("version") == F.lit(version.version)
-    text = F.when(once() & mine, F.col("value").cast("string"))
-    return F.from_json(text, StructType(_sides(version)), _OPTIONS)
-
-
-def _sides(version: TableVersion) -> list[StructField]:
-    """`data` and `old`, and whether something could not be read. A column that is listed and not sent is NULL."""
-    fields = [
-        StructField(column.name, _MOMENT if column.tidb_type.startswith("TIMESTAMP") else _TEXT)
-        for column in version.columns
-    ]
-    return [*(StructField(side, StructType(fields)) for side in _SIDES), StructField(_CORRUPT, _TEXT)]
+    return message(F.when(once() & mine, F.col("value")), version)

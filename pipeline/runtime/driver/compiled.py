@@ -25,9 +25,9 @@ def compiled(jvm: Any, source: Path) -> Any:
         return _done[key]
 
 
-def cooked(jvm: Any, source: Path) -> Any:
-    """Janino's compiler, with the classes of a file of Java."""
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+def cooked(jvm: Any, source: Path, loader: Any = None) -> Any:
+    """Janino's compiler, with the classes of a file of Java. `loader` knows the classes that these use."""
+    loader = loader or jvm.java.lang.Thread.currentThread().getContextClassLoader()
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(loader)  # that which knows the jars of the session
     compiler.cook(source.read_text(encoding="utf-8"))
