@@ -26,7 +26,7 @@ from pipeline.protocols.layouts.protocol import LayoutProtocol
 from pipeline.protocols.layouts.statements import read_statements
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping
 
     from pyspark.sql import Column, DataFrame
 
@@ -145,7 +145,6 @@ class CanalProtocol(LayoutProtocol):
     def foreseen(
         self,
         raw: DataFrame,
-        sorts: Sequence[Sort],
         messages: TableMessages,
         mapping: ColumnMapping,
         counted: Callable[[DataFrame], DataFrame],
@@ -153,7 +152,7 @@ class CanalProtocol(LayoutProtocol):
         """See `LayoutProtocol.foreseen`: where one version is expected, a message is read in one pass."""
         versions = tuple(self.version_rows(messages))
         if len(versions) > 1:
-            return LayoutProtocol.foreseen(self, raw, sorts, messages, mapping, counted)
+            return LayoutProtocol.foreseen(self, raw, messages, mapping, counted)
         prepared = told_apart_at_once(raw, versions[0].version, plain=bool(self._plain))
         encoding = PLAIN_ROWS_AT_ONCE if self._plain else ROWS_AT_ONCE
         return self._changes(counted(prepared), versions, mapping, encoding)

@@ -348,7 +348,7 @@ class LayoutProtocol(ABC):
             commit_ts=head(COMMIT_TS),
         )
         plain = self._unpacking.plain(raw)
-        frame = self.foreseen(plain, rows, messages, mapping, lambda prepared: counter.rows(prepared, sorts))
+        frame = self.foreseen(plain, messages, mapping, lambda prepared: counter.rows(prepared, sorts))
 
         def counted() -> Messages | None:
             """Rows from before the newest statement may be of other versions."""
@@ -363,16 +363,14 @@ class LayoutProtocol(ABC):
     def foreseen(
         self,
         raw: DataFrame,
-        sorts: Sequence[Sort],
         messages: TableMessages,
         mapping: ColumnMapping,
         counted: Callable[[DataFrame], DataFrame],
     ) -> DataFrame:
-        """The change frame of a batch that is expected to have rows of these sorts and nothing else.
+        """The change frame of a batch that is expected to have rows of these versions and nothing else.
 
         `raw` is plain. `counted` is to be given the prepared frame, and gives its rows.
         """
-        del sorts
         return self.recipe(messages, mapping).of(counted(self.taken_apart(raw)))
 
     def is_newest(self, seen: SeenVersion) -> bool:

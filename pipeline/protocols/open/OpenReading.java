@@ -178,15 +178,12 @@ public class OpenReading implements UDF4 {
             return updated == null && deleted != null;
         }
 
-        /** An event has `u`, perhaps with `p`, or it has `d`. */
         Long layout() {
-            Image shown = updated == null ? deleted : updated;
-            boolean isRow = shown != null && shown.hasObjects && !isBroken && (updated == null || deleted == null);
-            return isRow ? Long.valueOf(shown.layout) : null;
+            return isRow() ? Long.valueOf(shown().layout) : null;
         }
 
         Object[] after() {
-            return hasRows() ? (updated == null ? deleted : updated).cells() : null;
+            return hasRows() ? shown().cells() : null;
         }
 
         /** What an update leaves out of the row as it was is as in the row as it is. */
@@ -198,9 +195,17 @@ public class OpenReading implements UDF4 {
             return previous.cells();
         }
 
+        private Image shown() {
+            return updated == null ? deleted : updated;
+        }
+
+        /** An event has `u`, perhaps with `p`, or it has `d`. */
+        private boolean isRow() {
+            return !isBroken && (updated == null) != (deleted == null) && shown().hasObjects;
+        }
+
         private boolean hasRows() {
-            Image shown = updated == null ? deleted : updated;
-            return columns != null && layout() != null && shown.isSound && (previous == null || previous.isSound);
+            return columns != null && isRow() && shown().isSound && (previous == null || previous.isSound);
         }
     }
 

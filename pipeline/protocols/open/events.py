@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 AFTER, BEFORE = "_after", "_before"
 """The rows of an event that is read for what is `Wanted` of a table."""
 
-NOT_NOISE = 1 | 2 | 4 | 64 | 128
+_NOT_NOISE = 1 | 2 | 4 | 64 | 128
 """Flags that say something of the column: binary, handle, generated, nullable, unsigned. The others are of indexes."""
 
-LIMITS = {"maxStringLen": str(2**31 - 1)}
+_LIMITS = {"maxStringLen": str(2**31 - 1)}
 """Of Spark's JSON reader: a LONGTEXT may be longer than its 20 million characters."""
 
 _IMAGE = "map<string, struct<t: int, h: boolean, f: bigint>>"
@@ -78,7 +78,7 @@ def _steps(wanted: Wanted | None) -> tuple[Projection, ...]:
     )
 
 
-def rows(wanted: Wanted) -> Column:
+def reading(wanted: Wanted) -> Column:
     """A column of an event that is there already, from which `sides` are taken."""
     return event(F.when(once(), F.col("key")), F.col("value"), wanted).alias(SENT)
 
@@ -121,7 +121,7 @@ def shown(prepared: DataFrame, firsts: Mapping[int, int]) -> dict[int, str | Non
     Each is read from one event. `firsts` says at which position there is one.
     """
     chosen = head(NUMBER).isin(list(firsts)) & F.col(POSITION).isin(list(set(firsts.values())))
-    options = LIMITS | {"columnNameOfCorruptRecord": _BROKEN}
+    options = _LIMITS | {"columnNameOfCorruptRecord": _BROKEN}
     images = F.from_json(framing.value_json(F.col("value")), _IMAGES, options)
     sent = prepared.where(chosen).select(head(NUMBER).alias(NUMBER), images.alias(SENT))
     return dict(sent.select(NUMBER, _layout(F.col(SENT))).collect())
@@ -135,7 +135,7 @@ def _layout(images: Column) -> Column:
         lambda entry: F.struct(
             entry["key"].alias("n"),
             entry["value"]["t"].alias("t"),
-            entry["value"]["f"].bitwiseAND(F.lit(NOT_NOISE)).alias("f"),
+            entry["value"]["f"].bitwiseAND(F.lit(_NOT_NOISE)).alias("f"),
             entry["value"]["h"].alias("h"),
         ),
     )
@@ -147,5 +147,5 @@ def _layout(images: Column) -> Column:
 
 def statement() -> tuple[Column, Column]:
     """The SQL of a DDL event, and what it does."""
-    sent = F.from_json(framing.value_json(F.col("value")), "struct<q: string, t: int>", LIMITS)
+    sent = F.from_json(framing.value_json(F.col("value")), "struct<q: string, t: int>", _LIMITS)
     return sent.getField("q"), sent.getField("t")

@@ -25,7 +25,7 @@ from pipeline.model.types import STRING
 from pipeline.protocols.envelope import envelope, unrepresentable
 from pipeline.protocols.layouts.head import COMMIT_TS, DELETE, HEAD, head
 from pipeline.protocols.materialised import Materialised
-from pipeline.protocols.open.events import AFTER, BEFORE, rows, sides
+from pipeline.protocols.open.events import AFTER, BEFORE, reading, sides
 from pipeline.protocols.open.reading import Wanted
 from pipeline.protocols.open.values import Cell, is_encoded, read_value
 
@@ -93,7 +93,7 @@ def wanted(readers: Iterable[VersionRows]) -> Wanted:
 
 
 def _read(kept: Sequence[Column], number: Column, of: Wanted) -> list[list[Column]]:
-    return [[*kept, number, rows(of)], [*kept, F.col(_NUMBER), *sides()]]
+    return [[*kept, number, reading(of)], [*kept, F.col(_NUMBER), *sides()]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FRAMED = "framed"
 """Whether the record could be taken apart."""
 
-LENGTH_BYTES = 8
+_LENGTH_BYTES = 8
 _LAST_INDEX = 2**31 - 1
 _SOURCE = Path(__file__).with_name("OpenFraming.java")
 _EVENTS = f"array<struct<{INDEX}: int, key: binary, value: binary, {FRAMED}: boolean>>"
@@ -45,4 +45,4 @@ def value_json(value: Column) -> Column:
 
 def value_bytes(value: Column) -> Column:
     """What an event's value is, before it is taken for text."""
-    return F.substring(value, LENGTH_BYTES + 1, _LAST_INDEX)
+    return F.substring(value, _LENGTH_BYTES + 1, _LAST_INDEX)

@@ -19,14 +19,13 @@ from pipeline.protocols.open.frame import UNREADABLE, recipe, wanted
 from pipeline.protocols.unpacking import Unpacking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pyspark.sql import DataFrame
 
     from pipeline.model.columns import TableVersion
     from pipeline.model.large_rows import LargeRows
     from pipeline.model.messages import ColumnMapping, Ddl, TableMessages
-    from pipeline.protocols.layouts.routes import Sort
 
 NOT_OPEN = "OPEN_UNREADABLE"
 
@@ -93,13 +92,11 @@ class OpenProtocol(LayoutProtocol):
     def foreseen(
         self,
         raw: DataFrame,
-        sorts: Sequence[Sort],
         messages: TableMessages,
         mapping: ColumnMapping,
         counted: Callable[[DataFrame], DataFrame],
     ) -> DataFrame:
         """See `LayoutProtocol.foreseen`: what an event is, and its row, are read in one pass."""
-        del sorts
         readers = tuple(self.version_rows(messages))
         made = recipe(readers, mapping, self.timezone, old_values=self.tells_op, at_once=True)
         return made.of(counted(events.taken_apart(raw, wanted(readers))))
