@@ -159,7 +159,7 @@ def cut_short(warehouse: Warehouse) -> Iterator[str]:
         for uuid, name in names.items():
             snapshots = [c["snapshot_id"] for c in cuts if c["table_uuid"] == uuid and c["cut_ts"] <= cut_ts]
             settled = {row for row in now[uuid] if row[1] <= cut_ts}
-            if snapshots and warehouse._table(name).snapshot_by_id(snapshots[-1]) is None:
+            if snapshots and warehouse.table(name).snapshot_by_id(snapshots[-1]) is None:
                 continue  # expired
             shown = _stamped(warehouse, name, snapshots[-1]) if snapshots else set()
             if level == "bounded" and not settled <= shown:
@@ -169,5 +169,5 @@ def cut_short(warehouse: Warehouse) -> Iterator[str]:
 
 def _stamped(warehouse: Warehouse, name: str, snapshot: int | None) -> set[tuple[str, int]]:
     key = next(table.handle for table in TABLES if table.full_name == name)
-    rows = warehouse._table(name).scan(snapshot_id=snapshot).to_arrow().to_pylist()
+    rows = warehouse.table(name).scan(snapshot_id=snapshot).to_arrow().to_pylist()
     return {(repr([row[column] for column in key]), row["_commit_ts"]) for row in rows}

@@ -48,7 +48,7 @@ def sql(file, *statements):
 
 
 def rows(till, name):
-    return {row["id"]: row for row in till.warehouse._table(name).scan().to_arrow().to_pylist()}
+    return {row["id"]: row for row in till.warehouse.table(name).scan().to_arrow().to_pylist()}
 
 
 def assert_right(till):
@@ -113,7 +113,7 @@ class TestWhatUsersMay:
             takes()
         assert_right(till)
         assert {row["reviewed"] for row in rows(till, "bank.account").values()} == {None}  # built again, they are new
-        assert till.warehouse._table("bank.account").refs()["mine"]
+        assert till.warehouse.table("bank.account").refs()["mine"]
 
     def test_add_is_said_once(self, till, caplog):
         till.accounts((1, 100))

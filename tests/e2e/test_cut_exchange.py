@@ -90,7 +90,7 @@ def test_a_truncate_waits_for_its_time_as_rows_do(till):
         till.accounts((number, number))
         till.run()
     assert till.balances() == {5: 5}
-    layout = json.loads(till.warehouse._table("bank.account__changes").properties["ticdc.layout"])
+    layout = json.loads(till.warehouse.table("bank.account__changes").properties["ticdc.layout"])
     assert len(layout["removals"]) == 2, "of those that are shown the newest does"
 
 

@@ -116,7 +116,7 @@ def test_truncate_empties_the_table_in_a_snapshot_of_its_own_and_leaves_the_chan
     till.run()
     assert ids(till, "bank.account") == [4]
     assert len(till.warehouse.changes()["bank.account"]) == 4
-    table = till.warehouse._table("bank.account")
+    table = till.warehouse.table("bank.account")
     behind = [one.snapshot_id for one in ancestors_of(table.current_snapshot(), table.metadata)]
     seen = [sorted(table.scan(snapshot_id=one).to_arrow()["id"].to_pylist()) for one in reversed(behind)]
     assert [rows for rows, _ in groupby(seen)] == [[1, 2], [], [4]]

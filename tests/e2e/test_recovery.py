@@ -443,7 +443,7 @@ class TestCatalog:
     def test_metadata_that_a_kill_has_torn_is_no_obstacle(self, world):
         world.begin()
         for table in ("bank.account__changes", "_pipeline.batches"):
-            newest = Path(world.warehouse._table(table).metadata_location.removeprefix("file:"))
+            newest = Path(world.warehouse.table(table).metadata_location.removeprefix("file:"))
             number, _, rest = newest.name.partition("-")
             torn = newest.with_name(f"{int(number) + 1:05d}-torn-{rest}")
             torn.write_bytes(newest.read_bytes()[:-9])
@@ -462,7 +462,7 @@ class TestRebuild:
         world.bank.rounds(2)
         world.run()
         before = judging.currents(world.warehouse)
-        world.warehouse._table("bank.account").delete(AlwaysTrue())
+        world.warehouse.table("bank.account").delete(AlwaysTrue())
         for table in TABLES:
             client.rebuild(world.settings, TableName(table.schema, table.name))
         assert_none(judging.differences(judging.currents(world.warehouse), before))

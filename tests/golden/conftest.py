@@ -12,6 +12,7 @@ from support.slow import EVERY
 
 from pipeline.service import Pipeline
 from pipeline.warehouse import small_batch
+from pipeline.warehouse.clone import publish
 
 COMPARED = (
     "all_types-simple_json",
@@ -28,6 +29,15 @@ BY_SPARK = (
     "ddl-simple_avro",
 )
 """Cases whose small batches are left to Spark by default."""
+EXCERPTED = ("all_types-simple_json", "key_updates-open_raw")
+"""Cases whose current tables get excerpts of files by default, and no links."""
+
+
+@pytest.fixture(autouse=True)
+def links_and_excerpts(request, monkeypatch):
+    """In the tests of `EXCERPTED` write the rows that show as files of their own, as if few rows of a file showed."""
+    if any(f"[{case}" in request.node.name for case in EXCERPTED):
+        monkeypatch.setattr(publish, "EXCERPT_OF", 1)
 
 
 @pytest.fixture(autouse=True)

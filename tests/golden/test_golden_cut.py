@@ -37,6 +37,7 @@ from golden.exceptions import READ_PROTOCOLS
 from golden.expected import dumped_steps, tables_at_the_end
 from golden.loading import slices
 from golden.moments import resolved, tables_at
+from golden.readers import readers_differ
 from golden.values import freeze
 from support.slow import EVERY, few
 
@@ -154,6 +155,7 @@ def test_a_whole_scenario_in_one_batch_gives_tidbs_tables(case, running):
     with running(case) as run:
         run.take()
         assert_the_end_is_tidbs(run)
+        assert_none(list(readers_differ(run.warehouse, run.pipeline.context.spark)))
         held = [held_table(case, source) for source in case.final]
         if not all(held):
             assert_none(list(cut_of_the_end(run.loaded.sent, run.warehouse)))

@@ -64,6 +64,18 @@ def freeze(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+def plain(value: Any) -> Any:
+    """A value that Arrow gives for a column, whatever engine read it, as one that can be counted."""
+    if isinstance(value, dt.datetime) and value.tzinfo:
+        return value.astimezone(dt.UTC)
+    if isinstance(value, dict):
+        return frozenset((name, plain(inner)) for name, inner in value.items())
+    if isinstance(value, list):
+        pairs = [(one["key"], one["value"]) if isinstance(one, dict) else one for one in value]  # of a map, by Polars
+        return frozenset(pairs) if pairs and isinstance(pairs[0], tuple) else tuple(pairs)
+    return value
+
+
 _FIXED = {
     "tinyint": "int", "smallint": "int", "mediumint": "int", "int": "int", "bigint": "bigint", "year": "int",
     "float": "float", "double": "double", "date": "date", "datetime": "timestamp_ntz",

@@ -70,7 +70,7 @@ class Warehouse:
 
     def branches(self) -> dict[str, set[str]]:
         """The branches of every table."""
-        return {name: set(self._table(name).refs()) for name in self.names()}
+        return {name: set(self.table(name).refs()) for name in self.names()}
 
     def current_names(self) -> list[str]:
         """The current tables."""
@@ -78,7 +78,7 @@ class Warehouse:
 
     def current(self, name: str, snapshot: int | None = None) -> CurrentTable:
         """One current table, complete: as it is, or as a snapshot has it, columns included."""
-        scan = self._table(name).scan(snapshot_id=snapshot)
+        scan = self.table(name).scan(snapshot_id=snapshot)
         types = _types(scan.projection())
         raw = scan.to_arrow().to_pylist()
         source = [column for column in types if column not in OWN_COLUMNS]
@@ -92,30 +92,31 @@ class Warehouse:
     def changes(self) -> dict[str, list[dict[str, Any]]]:
         """Every changes table, as dictionaries."""
         return {
-            name.removesuffix(CHANGES): self._table(name).scan().to_arrow().to_pylist()
+            name.removesuffix(CHANGES): self.table(name).scan().to_arrow().to_pylist()
             for name in self.names()
             if name.endswith(CHANGES)
         }
 
     def types_of_changes(self, name: str) -> dict[str, str]:
         """Column → type of the changes table of a current table's name."""
-        return _types(self._table(name + CHANGES).schema())
+        return _types(self.table(name + CHANGES).schema())
 
     def by_uuid(self) -> dict[str, str]:
         """Current table by the uuid that outlives renames: that of its changes table."""
         changes = [name for name in self.names() if name.endswith(CHANGES)]
-        return {str(self._table(name).metadata.table_uuid): name.removesuffix(CHANGES) for name in changes}
+        return {str(self.table(name).metadata.table_uuid): name.removesuffix(CHANGES) for name in changes}
 
     def bindings(self) -> dict[str, tuple[StoredBinding, ...]]:
         """The names that each table has had, by the same."""
-        changes = (self._table(name) for name in self.names() if name.endswith(CHANGES))
+        changes = (self.table(name) for name in self.names() if name.endswith(CHANGES))
         return {str(one.metadata.table_uuid): NAME_BINDINGS.read(one.properties) or () for one in changes}
 
     def own(self, name: str) -> list[dict[str, Any]]:
         """One of the pipeline's own tables."""
-        return self._table(f"{PIPELINE}.{name}").scan().to_arrow().to_pylist()
+        return self.table(f"{PIPELINE}.{name}").scan().to_arrow().to_pylist()
 
-    def _table(self, name: str) -> Table:
+    def table(self, name: str) -> Table:
+        """One table of the catalog."""
         namespace, _, table = name.partition(".")
         if "." not in table:
             return self.catalog.load_table((namespace, table))

@@ -126,6 +126,28 @@ def test_the_last_change_of_a_key_is_its_row(warehouse, kinds):
     assert stream.rows() == stream.wanted(truth)
 
 
+@pytest.mark.parametrize("kinds", [["bigint"], ["torn", "unsigned"], ["date", "binary"]])
+def test_of_a_file_of_which_few_rows_show_these_rows_alone_are_in_the_current_table(warehouse, kinds):
+    stream = Stream(warehouse, kinds)
+    stream.take(*(("upsert", n % 3, n) for n in range(200)), ("delete", 2, None))
+    totals = stream.table.current.totals()
+    assert (totals["records"], totals["position-deletes"]) == (2, 0)
+    assert stream.rows() == stream.wanted({0: 198, 1: 199})
+    stream.take(("upsert", 0, -1), ("upsert", 2, -2))
+    stream.table.live_files = None  # another process looks at the files anew
+    stream.take(("upsert", 1, -3))
+    assert stream.rows() == stream.wanted({0: -1, 1: -3, 2: -2})
+
+
+@pytest.mark.parametrize("setting", ["ADD PARTITION FIELD bucket(4, k0)", "WRITE ORDERED BY v"])
+def test_a_current_table_that_a_user_has_partitioned_or_sorted_goes_on(warehouse, setting):
+    stream = Stream(warehouse, ["bigint"])
+    stream.take(*(("upsert", n, n) for n in range(10)))
+    stream.spark.sql(f"ALTER TABLE warehouse.s.t {setting}")
+    stream.take(("upsert", 1, -1), ("delete", 2, None))
+    assert stream.rows() == stream.wanted({n: n for n in range(10) if n not in (1, 2)} | {1: -1})
+
+
 @pytest.mark.parametrize("kinds", [["narrow"], ["whole", "bigint"]])
 def test_keys_that_their_column_cannot_hold_are_told_apart_in_one_batch_and_in_several(warehouse, kinds):
     stream = Stream(warehouse, kinds)

@@ -12,7 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.warehouse.clone.aligned import field_ids
 from pipeline.warehouse.clone.keys import CannotClone
+from pipeline.warehouse.clone.parquet import ColumnFile
 from pipeline.warehouse.locations import as_path
 
 if TYPE_CHECKING:
@@ -91,6 +93,12 @@ def scanned(table: Table) -> Scanned:
     return Scanned(files, frozenset(deletes))
 
 
+def check_arrangement(table: Table) -> None:
+    """Raises `CannotClone` where a user wants the table's files in partitions, or their rows in an order."""
+    if table.java.spec().specId() or table.java.sortOrder().orderId():
+        raise CannotClone("the table has partitions or a sort order of a user's")
+
+
 def _check_plain(file: Any) -> None:
     if file.format().toString() != _PARQUET or file.specId() or file.sortOrderId():
         raise CannotClone("a file is partitioned, sorted or no Parquet")
@@ -100,20 +108,32 @@ class Delta:
     """What one commit is to show and to delete.
 
     Links get the name of their file and `suffix`, so that a second try finds them again. A file that is linked twice,
-    for rows whose time comes later, needs another one.
+    for rows whose time comes later, needs another one. Every other file gets a name of its own: a second try may show
+    other rows.
     """
 
     def __init__(self, table: Table, suffix: str) -> None:
         self._table = table
         self._folder, self._suffix = folder_of(table), suffix
-        self._links: list[tuple[AddedFile, str]] = []
+        self._added: list[Any] = []
         self._deleted: dict[str, Numbers] = {}
 
     def link(self, file: AddedFile) -> str:
         """Let the file be one of the table, too, under another path; gives the location."""
         location = f"{self._folder}/{file.path.stem}{self._suffix}{file.path.suffix}"
         _link(file.path, local(location))
-        self._links.append((file, location))
+        jvm, java = self._table.jvm, self._table.java
+        builder = jvm.org.apache.iceberg.DataFiles.builder(java.spec()).copy(file.java)
+        self._added.append(builder.withPath(location).build())
+        return location
+
+    def excerpt(self, file: AddedFile, rows: Numbers) -> str:
+        """Let these rows of the file be a file of the table; gives the location."""
+        jvm, java = self._table.jvm, self._table.java
+        location = f"{self._folder}/{uuid.uuid4()}-excerpt.parquet"
+        _write(local(location), ColumnFile.at(str(file.path)).excerpt(field_ids(self._table).values(), rows))
+        builder = jvm.org.apache.iceberg.DataFiles.builder(java.spec())
+        self._added.append(self._described(builder, location, jvm.org.apache.iceberg.MetricsConfig.forTable(java)))
         return location
 
     def delete(self, location: str, rows: Numbers) -> None:
@@ -127,11 +147,9 @@ class Delta:
         Raises `BatchFailed` (`MAIN_MOVED`) where main has gone on, be it with an empty commit: Iceberg by itself would
         commit on top of anything that touches none of these files.
         """
-        jvm, java = self._table.jvm, self._table.java
-        delta = self._table.in_this_thread(java.newRowDelta())
-        for file, location in self._links:
-            builder = jvm.org.apache.iceberg.DataFiles.builder(java.spec()).copy(file.java)
-            delta = delta.addRows(builder.withPath(location).build())
+        delta = self._table.in_this_thread(self._table.java.newRowDelta())
+        for data_file in self._added:
+            delta = delta.addRows(data_file)
         if self._deleted:
             delta = delta.addDeletes(self._delete_file())
         for key, value in summary.items():
@@ -142,14 +160,17 @@ class Delta:
         """A file of position deletes, with the metrics that readers look at."""
         jvm, java = self._table.jvm, self._table.java
         location = f"{self._folder}/{uuid.uuid4()}-deletes.parquet"
-        path = local(location)
-        _write_deletes(path, self._deleted)
-        metrics_config = jvm.org.apache.iceberg.MetricsConfig.forPositionDelete(java)
+        _write(local(location), _positions(self._deleted))
+        builder = jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(java.spec()).ofPositionDeletes()
+        return self._described(builder, location, jvm.org.apache.iceberg.MetricsConfig.forPositionDelete(java))
+
+    def _described(self, builder: Any, location: str, metrics_config: Any) -> Any:
+        """Iceberg's own description of a file that was written here."""
+        jvm, java = self._table.jvm, self._table.java
         input_file = java.io().newInputFile(location)
         metrics = jvm.org.apache.iceberg.parquet.ParquetUtil.fileMetrics(input_file, metrics_config)
-        builder = jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(java.spec()).ofPositionDeletes()
         builder = builder.withPath(location).withFormat(jvm.org.apache.iceberg.FileFormat.PARQUET)
-        return builder.withFileSizeInBytes(path.stat().st_size).withMetrics(metrics).build()
+        return builder.withFileSizeInBytes(input_file.getLength()).withMetrics(metrics).build()
 
 
 def _link(file: Path, path: Path) -> None:
@@ -165,16 +186,20 @@ def _link(file: Path, path: Path) -> None:
         half_done.replace(path)
 
 
-def _write_deletes(path: Path, deleted: Mapping[str, Numbers]) -> None:
-    """In the order that the spec asks for: by data file, then by row."""
+def _positions(deleted: Mapping[str, Numbers]) -> pa.Table:
+    """Position deletes in the order that the spec asks for: by data file, then by row."""
     locations = sorted(deleted)
     rows = [np.sort(deleted[location]) for location in locations]
     codes = np.repeat(np.arange(len(locations), dtype=np.int32), [len(of_file) for of_file in rows])
     names = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(locations, pa.string()))
     schema = pa.schema([_required("file_path", pa.string(), _PATH_ID), _required("pos", pa.int64(), _POSITION_ID)])
-    table = pa.table([names.cast(pa.string()), pa.array(np.concatenate(rows))], schema=schema)
+    return pa.table([names.cast(pa.string()), pa.array(np.concatenate(rows))], schema=schema)
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    """As Iceberg's own writer stores decimals; field ids are in the metadata of the table's fields."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, path, compression="zstd", store_schema=False)
+    pq.write_table(table, path, compression="zstd", store_schema=False, store_decimal_as_integer=True)
 
 
 def _required(name: str, kind: pa.DataType, field_id: int) -> pa.Field:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pipeline.warehouse.clone.keys import Numbers
 
 _FIELD_ID = b"PARQUET:field_id"
+_PART_ROWS = 65_536
 
 
 class RowGroup(NamedTuple):
@@ -59,6 +63,22 @@ class ColumnFile:
         wanted = range(self.file.num_row_groups) if groups is None else groups
         table = self.file.read_row_groups(list(wanted), columns=paths)
         return [_column(table, self.paths.get(field_id)) for field_id in field_ids]
+
+    def excerpt(self, field_ids: Iterable[int], rows: Numbers) -> pa.Table:
+        """Some rows (ascending) with these columns of the table, as they are: under the file's names, with their ids.
+
+        A column that the file has not got is left out. The file is read in parts, so that only the rows asked for are
+        held in memory.
+        """
+        names = [self.paths[field_id] for field_id in field_ids if field_id in self.paths]
+        parts: list[pa.RecordBatch] = []
+        start = 0
+        for part in self.file.iter_batches(_PART_ROWS, columns=names):
+            first, last = np.searchsorted(rows, (start, start + part.num_rows))
+            if first < last:
+                parts.append(part.take(pa.array(rows[first:last] - start)))
+            start += part.num_rows
+        return pa.Table.from_batches(parts)
 
     def _leaf(self, field_id: int) -> int | None:
         schema, path = self.file.schema, self.paths.get(field_id)

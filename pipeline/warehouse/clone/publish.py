@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 4_000_000
 """More rows than these are not looked at by the driver."""
+EXCERPT_OF = 8
+"""Where at most one row in so many shows, these rows are written: as a link, the file would be nearly all dead rows."""
 _INDEX_BITS = 20
 _MODES = ("write.delete.mode", "write.merge.mode", "write.update.mode")
 _UNORDERED = frozenset({"float", "double"})
@@ -75,6 +77,8 @@ def clone(
     added = [file for snapshot in snapshots for file in files.added_by(table.changes, snapshot)]
     if not 0 < sum(file.rows for file in added) <= MOST_ROWS:
         raise CannotClone("there are no rows, or too many")
+    current.refresh()
+    files.check_arrangement(current)
     reader = _ChangesReader.of(table)
     changes = reader.changes(added, within)
     done = winners(changes, by_place=within is None)
@@ -84,9 +88,13 @@ def clone(
     for file in added:
         shows = done.shows[begin : begin + file.rows]
         begin += file.rows
-        if shows.any():
+        rows = np.flatnonzero(shows)
+        if len(rows) * EXCERPT_OF > file.rows:
             location = delta.link(file)
             new.append((LiveFile(location, str(files.local(location)), file.rows), np.flatnonzero(~shows)))
+        elif len(rows):
+            location = delta.excerpt(file, rows)
+            new.append((LiveFile(location, str(files.local(location)), len(rows)), rows[:0]))
     old = [] if done.keys is None else [(holder, rows) for holder, rows in live.holding(done.keys) if len(rows)]
     for live_file, rows in (*old, *new):
         delta.delete(live_file.location, rows)
@@ -102,7 +110,6 @@ def clone(
 
 def _live(table: TablePair, current: Table) -> LiveFiles:
     """The files of the current table, read anew where another than `clone` has committed."""
-    current.refresh()
     head, key = current.head(), tuple(field_ids(current)[column.name] for column in table.layout.key)
     live = table.live_files
     if live is not None and live.snapshot == head and live.key == key:
