@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 LONGEST = 300
 _DEEPEST = 20
 _CAUSED_BY = re.compile(r"^(?:Caused by: |)((?:[a-z_0-9]+\.)+\w+(?:Exception|Error)\b.*)", re.MULTILINE)
+_OF_OURS = re.compile(
+    rf"^{EnvironmentFault.__module__}\.{EnvironmentFault.__qualname__}: "
+    r"(?P<code>[A-Z0-9_]+): (?P<message>.*)(?:\n  (?P<hint>.*))?",
+    re.MULTILINE,
+)
+"""The end of a traceback of Python's."""
 _CLASS = re.compile(r"^(?:[a-z_0-9]+\.)+(?=[\w$]+(?:: |$))")
 
 
@@ -261,9 +267,13 @@ CAUSES = (
 def explained(error: BaseException) -> PipelineError | None:
     """Give the cause of an error as an error of ours; None if the cause is not listed here.
 
-    The cause that is listed first wins, whatever its depth: Spark wraps a store's refusal in errors of its own.
+    An error of ours that an executor raised comes back as text, and wins. Else the cause that is listed first does,
+    whatever its depth: Spark wraps a store's refusal in errors of its own.
     """
     lines = [line for line in chain(error) if line]
+    for line in lines:
+        if ours := _OF_OURS.search(line):
+            return EnvironmentFault(ours["code"], clean(ours["message"]), clean(ours["hint"] or ""))
     for cause in CAUSES:
         for line in reversed(lines):
             if match := cause.told_by.search(line):

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from structlog.typing import Processor
 
 OURS = ("pipeline", "registry")
-SHOWN_ANYWAY = "pipeline.service.telemetry"
-"""What it says of batches and tables, people at a terminal see in the lines of `run`."""
+FOR_MACHINES = ("pipeline.service.telemetry", "pipeline.warehouse.publisher")
+"""What these say of batches and tables, people at a terminal see in the lines of `run`, or need not know."""
 
 
 class LogFormat(StrEnum):
@@ -52,7 +52,8 @@ def configure(form: LogFormat = LogFormat.AUTO, *, debug: bool = False) -> None:
     root.handlers = [other for other in root.handlers if not isinstance(other, _Stderr)] + [handler]
     for name in OURS:
         logging.getLogger(name).setLevel(logging.DEBUG if debug else logging.INFO)
-    logging.getLogger(SHOWN_ANYWAY).setLevel(logging.NOTSET if as_json or debug else logging.CRITICAL)
+    for name in FOR_MACHINES:
+        logging.getLogger(name).setLevel(logging.NOTSET if as_json or debug else logging.CRITICAL)
 
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:

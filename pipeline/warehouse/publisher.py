@@ -15,7 +15,7 @@ from pipeline.model.messages import EVER
 from pipeline.model.names import quoted
 from pipeline.observe.logs import get_logger
 from pipeline.warehouse.clone.keys import CannotClone
-from pipeline.warehouse.clone.publish import can_clone, clone
+from pipeline.warehouse.clone.publish import check, clone
 from pipeline.warehouse.iceberg import MAIN_MOVED
 from pipeline.warehouse.keys import LAST, PLACE, SOURCE, Key, Keys, survive
 from pipeline.warehouse.pairs import STAGE, backfills_of
@@ -195,13 +195,14 @@ class Publisher:
 
         None where that cannot be: nothing was shown then. The arguments are those of `clone` and of `show`.
         """
-        if not appends or not can_clone(self.table):
+        if not appends:
             return None
         try:
+            check(self.table)
             marks = self._says({**BY_CLONE.entry(True), **summary})
             keys = clone(self.table, self.current, appends, marks, self.step, within)
         except CannotClone as why:
-            _log.debug("%s is published by merging: %s", self.table.source, why)
+            _log.info("merged", table=str(self.table.source), why=str(why))
             return None
         self._has_shown()
         return keys

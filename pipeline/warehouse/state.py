@@ -194,7 +194,7 @@ IN_DRIVER = _key(
 )
 BY_CLONE = _key(
     "ticdc.by-clone", Where.CURRENT_SNAPSHOT, stored.FLAG,
-    "whether the files of the changes table were linked, or their rows written once more",
+    "whether the current table shows files of the changes table (links, excerpts), or a MERGE has made its rows",
 )  # fmt: skip
 TIMES = _key(
     "ticdc.times",

@@ -2,6 +2,7 @@
 
 import io
 import time
+from collections import Counter
 
 import pytest
 from golden.checking import currents_differ
@@ -12,6 +13,7 @@ from golden.storage import Tree, taken
 from support.s3 import TamperedStore, s3_server
 from support.s3.server import BUCKET
 
+from pipeline.causes import explained
 from pipeline.errors import EnvironmentFault
 from pipeline.sources.storage import bucket, frame
 from pipeline.sources.storage.bucket import BucketStore, client_of
@@ -47,7 +49,7 @@ class Prefix:
             name = f"CDC_{dispatcher}_{number:020}.csv" if dispatcher else f"CDC{number:020}.csv"
             self.write(f"{folder}/{name}")
             self.ends[Lane(folder, dispatcher)] = LaneEnd(number, f"{folder}/{name}", time.time())
-        self.write(f"{folder}/meta/CDC.index", content=str(numbers[-1]).encode())
+        self.write(f"{folder}/meta/CDC.index", content=f"{name}\n".encode())
 
     @property
     def live(self):
@@ -111,6 +113,22 @@ def test_a_number_of_more_digits_is_found_by_the_index_of_its_folder(server):
     prefix.write(f"s/t/5/CDC{8:020}.csv")
     prefix.write("s/t/5/meta/CDC.index", content=b"CDC00000000000000000008.csv")
     assert f"s/t/5/CDC{8:020}.csv" in {entry.path for entry in store.recent(prefix.live)}
+
+
+def test_what_happened_between_two_runs_is_found_in_a_lane_that_lives(server):
+    """TiCDC wrote its newest file anew, or goes on with more digits: a store that was not asked before sees it."""
+    prefix = Prefix(server, "between")
+    prefix.describe("s/t", 5)
+    prefix.write("s/t/5/CDC000007.csv", content=b"first")
+    prefix.write("s/t/5/meta/CDC.index", content=b"CDC000007.csv\n")
+    prefix.ends[Lane("s/t/5", "")] = LaneEnd(7, "s/t/5/CDC000007.csv", time.time())
+    (before,) = [entry for entry in server.store(prefix.name).recent(prefix.live) if entry.path.endswith(".csv")]
+    prefix.write("s/t/5/CDC000007.csv", content=b"again")
+    prefix.write(f"s/t/5/CDC{8:020}.csv")
+    prefix.write("s/t/5/meta/CDC.index", content=f"CDC{8:020}.csv\n".encode())
+    now = {entry.path: entry.etag for entry in server.store(prefix.name).recent(prefix.live)}
+    assert now["s/t/5/CDC000007.csv"] != before.etag
+    assert f"s/t/5/CDC{8:020}.csv" in now
 
 
 def test_partitions_and_dispatchers_go_on(server):
@@ -194,6 +212,41 @@ def test_a_changefeed_in_a_bucket_becomes_tidbs_tables(server, tmp_path, monkeyp
     assert_none([*currents_differ(case, warehouse, tables_at_the_end(case).values())])
     batches = warehouse.catalog.load_table(("_pipeline", "batches")).scan().to_arrow().to_pylist()
     assert max(batches, key=lambda batch: batch["batch_id"])["level"] == "exact"
+
+
+DENIED = {
+    "read metadata": lambda path, _: path.endswith("/metadata"),
+    "list": lambda path, _: "list-type" in path,
+    "read the first row": lambda path, _: path.endswith(".csv"),
+    "read by executors": lambda path, times: path.endswith(".csv") and times > 1,
+}
+
+
+@pytest.mark.parametrize("what", DENIED)
+def test_a_run_without_a_right_says_which(server, tmp_path, monkeypatch, what):
+    monkeypatch.setattr(frame, "FEW_BYTES", 0)  # rows are read by executors
+    case = GoldenCase("key_updates", "storage_csv_none")
+    tree, prefix = Tree.of(case, tmp_path), Prefix(server, f"denied-{what.replace(' ', '-')}")
+    for path in tree.paths():
+        prefix.write(path, content=(tree.whole / path).read_bytes())
+    place, asked = f"s3://{BUCKET}/{prefix.name.rstrip('/')}", Counter()
+
+    def answer(_method, path):
+        asked[path] += 1
+        return (403, "AccessDenied") if DENIED[what](path, asked[path]) else None
+
+    tampered = TamperedStore(server, answer)
+    with tampered.running() as options:
+        settings = tree.settings(tmp_path, path=place, options=options)
+        with pytest.raises(Exception) as ended:  # noqa: PT011 - what an executor raises is Spark's, until it is told
+            taken(settings)
+    told = ended.value if isinstance(ended.value, EnvironmentFault) else explained(ended.value)
+    assert (told.code, "s3:GetObject" in told.hint) == ("STORE_FORBIDDEN", True)
+    assert what.split()[0] in told.message
+    assert "AccessDenied" in told.message
+    if what == "read by executors":  # its plan is written already
+        warehouse = taken(tree.settings(tmp_path, path=place, options=server.options))
+        assert_none([*currents_differ(case, warehouse, tables_at_the_end(case).values())])
 
 
 def test_a_store_goes_to_executors_without_its_connection(server):

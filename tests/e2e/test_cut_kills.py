@@ -25,7 +25,7 @@ from pipeline.runtime.failpoints import VARIABLE
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
-CASE = GoldenCase("ddl", "simple_json")
+SIMPLE, CANAL = GoldenCase("ddl", "simple_json"), GoldenCase("ddl", "canal_json_content_compatible")
 PARTITIONS = 3
 RUN = ("run", "--available-now")
 SMALL = {"TICDC_WAREHOUSE__SOURCE__MAX_OFFSETS_PER_TRIGGER": "28"}
@@ -58,10 +58,11 @@ class Tale:
     in_peace: int
     acts: tuple[Act, ...]
     end: int
+    case: GoldenCase = SIMPLE
 
     def pieces(self):
         """The records for the first run, for each act that sends some, and for the last run."""
-        sent = [record for record in spread(CASE.records, PARTITIONS) if record.step <= self.end]
+        sent = [record for record in spread(self.case.records, PARTITIONS) if record.step <= self.end]
         ends = [self.in_peace, *(act.upto for act in self.acts if act.upto)]
         cuts = [next(at for at, record in enumerate(sent) if record.step > end) for end in ends]
         pieces = list(uneven(sent, cuts, dice_of("kills", self.name)))
@@ -109,7 +110,22 @@ MANY_TABLES = Tale(
     ),
     146,
 )
-TALES = (ONE_TABLE, MANY_TABLES)
+BY_CANAL_JSON = Tale(
+    "canal-json",
+    5,
+    (
+        Act("ddl-applied@3", 20, forget=True),
+        Act("changes-appended", 26, forget=True),
+        Act("published"),
+        Act("changes-appended", 40, environment=SMALL),
+        Act("linked", 54, forget=True),
+        Act("ledger-appended", 68, environment=SMALL),
+        Act("before-spark-commit"),
+    ),
+    75,
+    CANAL,
+)
+TALES = (ONE_TABLE, MANY_TABLES, BY_CANAL_JSON)
 SHORTENED = replace(ONE_TABLE, acts=tuple(act for act in ONE_TABLE.acts if not act.rare))
 STEPS = {act.step.partition("@")[0] for tale in TALES for act in tale.acts}
 
@@ -119,7 +135,7 @@ class History:
 
     def __init__(self, tale, stack, folder):
         self.tale = tale
-        self.loaded = load(CASE, stack, f"kills-{tale.name}", PARTITIONS)
+        self.loaded = load(tale.case, stack, f"kills-{tale.name}", PARTITIONS)
         self.folder = folder
         self.deaths = []
         self.letters = 0
@@ -201,8 +217,8 @@ class TestCutKills:
         assert died == [act.step.partition("@")[0] for act in history.tale.acts]
 
     def test_current_tables_are_tidbs(self, history):
-        assert tables_at(CASE, resolved(history.loaded.sent))
-        assert_none(list(tables_are_those_of_tidb(CASE, history.warehouse)))
+        assert tables_at(history.tale.case, resolved(history.loaded.sent))
+        assert_none(list(tables_are_those_of_tidb(history.tale.case, history.warehouse)))
         assert_none(list(state_differs(history.loaded, history.warehouse)))
 
     def test_every_change_stands_once_where_it_was_sent(self, history):
@@ -220,7 +236,7 @@ class TestCutKills:
         codes = Counter(row["code"] for row in history.warehouse.own("dead_letters"))
         spoiled = {"SIMPLE_UNREADABLE": PARTITIONS, "SIMPLE_VALUE_UNREADABLE": 1}
         assert codes == (spoiled if history.letters else {})
-        assert len(list(set_aside(CASE, history.warehouse))) == history.letters
+        assert len(list(set_aside(history.tale.case, history.warehouse))) == history.letters
 
     def test_every_ddl_is_in_the_history_once(self, history):
         assert_none(list(ddl_untold(history.loaded, history.warehouse)))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import os
 import tarfile
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,6 +68,22 @@ class Tree:
     def rows(self) -> list[str]:
         """The files of rows."""
         return [path for path in self.paths() if isinstance(read_path(path), DataFile)]
+
+    def events(self) -> Counter[int]:
+        """How many row events the files have, by commit ts; a D and an I that say so are one UPDATE."""
+        events: Counter[int] = Counter()
+        for path in self.rows():
+            content = (self.whole / path).read_bytes().decode("latin-1")
+            if path.endswith(".json"):
+                lines = content.split("\r\n")[:-1]
+                events.update(json.loads(line)["_tidb"]["commitTs"] for line in lines)
+                continue
+            for row in csv.reader(io.StringIO(content, newline="")):
+                if row[0].startswith("ticdc-meta$"):
+                    continue
+                is_first_half = row[0] == "D" and row[4:5] == ["true"]
+                events[int(row[3])] += not is_first_half
+        return events
 
     def show(self, paths: Iterable[str], checkpoint_ts: int | None = None) -> None:
         """Copy these files to where the pipeline reads; `metadata` last, with this commit ts or as it is."""

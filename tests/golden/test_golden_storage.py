@@ -6,6 +6,7 @@ A few trees by default; TICDC_WAREHOUSE_GOLDEN=all runs every one.
 import random
 import re
 import time
+from collections import Counter
 
 import pytest
 from golden.checking import currents_differ, tables_are_those_of_tidb
@@ -44,6 +45,13 @@ def differences(case, warehouse, tables, held=()):
     return [*currents_differ(case, warehouse, comparable), *tables_are_those_of_tidb(case, warehouse)]
 
 
+def changes_of(warehouse):
+    """How many changes there are, by commit ts; each place stands there once."""
+    changes = [row for rows in warehouse.changes().values() for row in rows]
+    assert len({(row["_topic"], row["_offset"]) for row in changes}) == len(changes)
+    return Counter(row["_commit_ts"] for row in changes)
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_whole_tree_is_tidbs_tables(case, tmp_path):
     tree = Tree.of(case, tmp_path)
@@ -53,6 +61,8 @@ def test_a_whole_tree_is_tidbs_tables(case, tmp_path):
     assert_none(differences(case, warehouse, tables_at_the_end(case), held))
     assert {f"{row['schema_name']}.{row['table_name']}" for row in open_rows(warehouse, "held")} == held
     assert open_rows(warehouse, "dead_letters") == open_rows(warehouse, "quarantine") == []
+    if not held:
+        assert changes_of(warehouse) == tree.events()
     assert [row["level"] for row in rows_of(warehouse, "batches")] == ["partial" if held else "exact"]
     planned = {row["path"] for row in rows_of(warehouse, "files")}
     assert planned >= {*tree.rows()}
@@ -107,7 +117,40 @@ def test_nothing_beyond_what_metadata_says_is_shown(tmp_path):
     warehouse = taken(settings)
     assert_none([*currents_differ(case, warehouse, tables_after(case, middle["step"]).values())])
     tree.say()
-    assert_none(differences(case, taken(settings), tables_at_the_end(case)))
+    warehouse = taken(settings)
+    assert_none(differences(case, warehouse, tables_at_the_end(case)))
+    assert changes_of(warehouse) == tree.events()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", storage_cases(), ids=str)
+def test_at_steps_at_which_tidb_was_asked_the_tables_are_tidbs(case, tmp_path):
+    tree, held = Tree.of(case, tmp_path), OLD_VALUES_MISSING.get((case.scenario, case.config), set())
+    settings = tree.settings(tmp_path)
+    tree.show(tree.paths(), checkpoint_ts=1)
+    dumped = [step for step in case.steps if "tables" in step]
+    dice = random.Random(str(case))  # noqa: S311 - a reproducible choice
+    for step in sorted(dice.sample(dumped, min(8, len(dumped))), key=lambda step: step["step"]):
+        tree.say(step["commit_ts"])
+        wanted = [table for table in tables_after(case, step["step"]).values() if table.source not in held]
+        assert_none([*currents_differ(case, taken(settings), wanted)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [GoldenCase("key_updates", "storage_canal_none")], ids=str)
+def test_files_that_come_one_by_one_each_twice_under_another_number(case, tmp_path):
+    tree = Tree.of(case, tmp_path)
+    settings = tree.settings(tmp_path)
+    tree.show([path for path in tree.paths() if path not in tree.rows()], checkpoint_ts=1)
+    for path in tree.rows():
+        tree.show([path], checkpoint_ts=1)
+        taken(settings)
+        tree.copy_under_another_number(path)
+        taken(settings)
+    tree.say()
+    warehouse = taken(settings)
+    assert_none(differences(case, warehouse, tables_at_the_end(case)))
+    assert open_rows(warehouse, "held") == open_rows(warehouse, "dead_letters") == []
 
 
 @pytest.mark.parametrize("configuration", few("storage_csv_day", "storage_canal_none"))

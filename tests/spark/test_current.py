@@ -11,6 +11,8 @@ from pipeline.model.names import TableName, quoted
 from pipeline.warehouse import changes, current
 from pipeline.warehouse.evolution import Policy, meet
 from pipeline.warehouse.layout import Layout
+from pipeline.warehouse.locations import as_path
+from pipeline.warehouse.state import BY_CLONE
 
 pytestmark = pytest.mark.spark
 
@@ -134,9 +136,30 @@ def test_of_a_file_of_which_few_rows_show_these_rows_alone_are_in_the_current_ta
     assert (totals["records"], totals["position-deletes"]) == (2, 0)
     assert stream.rows() == stream.wanted({0: 198, 1: 199})
     stream.take(("upsert", 0, -1), ("upsert", 2, -2))
+    columns = stream.table.current.schema()
+    stream.spark.sql("ALTER TABLE warehouse.s.t DROP COLUMN v")  # behind the look that a batch begins with
+    stream.take(*(("upsert", 3, n) for n in range(9)))
+    stream.table.current.set_schema(columns)  # as a release does
+    stream.spark.catalog.refreshTable("warehouse.s.t")
+    assert stream.rows() == stream.wanted({0: -1, 1: 199, 2: -2, 3: 8})
     stream.table.live_files = None  # another process looks at the files anew
     stream.take(("upsert", 1, -3))
-    assert stream.rows() == stream.wanted({0: -1, 1: -3, 2: -2})
+    assert stream.rows() == stream.wanted({0: -1, 1: -3, 2: -2, 3: 8})
+
+
+def commits(table):
+    """How many times a table's metadata were committed."""
+    return len(list((as_path(table.location) / "metadata").glob("*.metadata.json")))
+
+
+def test_a_batch_is_one_commit_of_each_table_which_says_that_files_were_shown(warehouse):
+    stream = Stream(warehouse, ["bigint"])
+    pair = stream.table
+    stream.take(("upsert", 1, 1), ("upsert", 2, 2))
+    before = commits(pair.changes), commits(pair.current)
+    stream.take(("upsert", 1, -1), ("delete", 2, None))
+    assert (commits(pair.changes), commits(pair.current)) == (before[0] + 1, before[1] + 1)
+    assert BY_CLONE.read(pair.current.summary(pair.current.head())) is True
 
 
 @pytest.mark.parametrize("setting", ["ADD PARTITION FIELD bucket(4, k0)", "WRITE ORDERED BY v"])

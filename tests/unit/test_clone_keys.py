@@ -159,12 +159,13 @@ def test_of_a_large_file_only_row_groups_are_read_that_may_have_a_key(tmp_path, 
     assert file.keys is None
 
 
+@pytest.mark.parametrize(("of", "size"), [("_PART_ROWS", 3), ("_PART_BYTES", 100), ("_EXCERPT_BYTES", 1)])
 @pytest.mark.parametrize("rows", [[0, 3, 4, 9], [7], list(range(10))])
-def test_an_excerpt_has_the_rows_and_columns_asked_for_with_their_ids(tmp_path, monkeypatch, rows):
-    monkeypatch.setattr(parquet, "_PART_ROWS", 3)
+def test_an_excerpt_has_the_rows_and_columns_asked_for_with_their_ids(tmp_path, monkeypatch, rows, of, size):
+    monkeypatch.setattr(parquet, of, size)
     file = data_file(tmp_path / "one.parquet", ["was", "v", "w"], [(n, n + 10, n + 20) for n in range(10)])
-    excerpt = ColumnFile.at(file.path).excerpt([1, 3, 99], np.array(rows))
-    assert excerpt.to_pydict() == {"was": rows, "w": [n + 20 for n in rows]}
+    excerpt = list(ColumnFile.at(file.path).excerpt([1, 3, 99], np.array(rows)))
+    assert pa.concat_tables(excerpt).to_pydict() == {"was": rows, "w": [n + 20 for n in rows]}
     files._write(tmp_path / "two.parquet", excerpt)
     read = ColumnFile.at(str(tmp_path / "two.parquet")).read([3, 1])
     assert [column.to_pylist() for column in read] == [[n + 20 for n in rows], rows]

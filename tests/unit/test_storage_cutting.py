@@ -175,6 +175,14 @@ def test_a_row_without_a_commit_ts_is_told_from_one_that_is_not_whole_yet(form):
     assert first_csv_commit_ts(form, row.encode()) == 0
 
 
+@pytest.mark.parametrize("number", [1152921504606846977, 288230376151711745, 1780000000000000000, 10**14])
+def test_a_large_number_in_the_first_column_is_no_commit_ts(number):
+    """Ids of AUTO_RANDOM, and of Twitter's snowflakes."""
+    form = CsvForm()
+    row = form.delimiter.join([field(form, "I"), field(form, "t"), field(form, "s"), f"{number}", "7"])
+    assert first_csv_commit_ts(form, f"{row}{form.terminator}".encode()) is None
+
+
 def test_a_first_commit_ts_of_canal_json():
     row = '{"id":0,"isDdl":false,"type":"INSERT","data":[{"a":"x"}]'
     assert canal.first_commit_ts(f'{row},"_tidb":{{"commitTs":{TS}}}}}\r\n'.encode()) == TS

@@ -1,9 +1,11 @@
 """When a batch of files begins: `trigger` after the one before it, and with `--available-now` at once."""
 
+import threading
 import time
 
 import pytest
 
+from pipeline.errors import EnvironmentFault
 from pipeline.sources.source import Committed
 from pipeline.sources.storage.feed import Batch, StorageFeed
 
@@ -18,6 +20,9 @@ class Batches:
         self.asked.append(time.monotonic())
         self.left -= 1
         return Batch((), moved=self.left >= 0, settled=True)
+
+    def stop(self):
+        self.stopped = True
 
     def taken(self, batch, number):  # noqa: ARG002 - all are alike
         return number
@@ -52,6 +57,25 @@ def test_what_is_there_now_is_taken_at_once():
     feed.wait(10)
     assert (taken, feed.runs, feed.error()) == (list(range(50)), False, None)
     assert batches.asked[-1] - batches.asked[0] < 1
+
+
+def test_who_stops_a_feed_that_asks_a_store_in_vain_does_not_wait_for_the_store():
+    batches = Batches(1)
+    asked, batches.stopped = threading.Event(), False
+
+    def next_batch(_ordinal):
+        asked.set()
+        while not batches.stopped:
+            time.sleep(0.01)
+        raise EnvironmentFault("STORE_UNREACHABLE", "as the test says")
+
+    batches.next_batch = next_batch
+    feed = fed(batches, [], 60.0, available_now=False)
+    assert asked.wait(5)
+    began = time.monotonic()
+    feed.stop()
+    assert not feed.runs
+    assert time.monotonic() - began < 5
 
 
 def test_a_feed_that_waits_is_stopped_at_once():

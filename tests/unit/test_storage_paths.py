@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.sources.storage.metadata import UNREADABLE, read_metadata
 from pipeline.sources.storage.paths import DataFile, Foreign, Index, Metadata, SchemaPath, VersionPath, read_path
 from pipeline.sources.storage.schema_files import SchemaFileDamaged, read_schema_file
+from pipeline.sources.storage.store import FolderStore
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 TREES = sorted(GOLDEN.glob("*/*storage_csv*.tar.gz"))
@@ -80,6 +82,15 @@ def schema_file(**changes):
         ({"Version": 2}, "its Version is 2"),
         ({"TableColumns": [{}]}, "a field is missing"),
         ({"TableColumns": "x"}, "TableColumns is no list"),
+        ({"TableColumns": ["x"]}, "a column is no object"),
+        ({"TableColumns": [[]]}, "a column is no object"),
+        ({"TableColumns": [{"ColumnName": "a", "ColumnType": 5}]}, "ColumnType is no text"),
+        ({"TableColumns": [{"ColumnName": "a", "ColumnType": "SET", "ColumnElems": [5]}]}, "ColumnElems are no texts"),
+        ({"Schema": 5}, "Schema is no text"),
+        ({"Table": None}, "Table is no text"),
+        ({"Query": 5}, "Query is no text"),
+        ({"TableVersion": 1e400}, "OverflowError"),
+        ({"Type": 1e400}, "OverflowError"),
         ({"TableColumns": [{}] * 10_001}, "TableColumns is no list of at most 10,000"),
     ],
 )
@@ -94,6 +105,19 @@ def test_a_schema_file_that_is_not_what_was_written_is_refused(changes, why):
 def test_what_is_no_schema_file_is_refused_soon(content):
     with pytest.raises(SchemaFileDamaged):
         read_schema_file(content, 1)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "", "{}", "[]", "null", '{"checkpoint-ts":-1}', '{"checkpoint-ts":0}', '{"checkpoint-ts":18446744073709551616}',
+        '{"checkpoint-ts":true}', '{"checkpoint-ts":1.5}', '{"checkpoint-ts":"1"}', '{"a":' * 100_000,
+    ],
+)  # fmt: skip
+def test_a_metadata_file_without_a_commit_ts_is_waited_for(tmp_path, content):
+    (tmp_path / "metadata").write_text(content)
+    with pytest.raises(UNREADABLE):
+        read_metadata(FolderStore(tmp_path))
 
 
 def test_statement_type_and_version_are_outside_the_checksum():

@@ -6,6 +6,7 @@ that are known, a request for each partition of a table that is written to.
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -41,6 +42,8 @@ _LONGEST_PAUSE = 30.0
 _NOT_THERE = ("NoSuchKey", "NotFound", "NoSuchBucket")
 _FORBIDDEN = ("AccessDenied", "Forbidden", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken")
 _BEYOND_ITS_END = ("InvalidRange",)
+_LONGEST_NAME = 1024
+"""Bytes, as S3 has it."""
 _BUSY = ("SlowDown", "ServiceUnavailable", "InternalError", "RequestTimeout", "503 Slow Down")
 _SERVER_ERRORS = (500, 502, 503, 504)
 _log = get_logger(__name__)
@@ -60,14 +63,15 @@ class BucketStore:
     _foreign: set[str] = field(default_factory=set, init=False, repr=False)
     """Large folders in which nothing is TiCDC's."""
     _indexes: dict[str, str] = field(default_factory=dict, init=False, repr=False)
-    """What was the newest file's name in folders, as the entity tags of their index files have it."""
+    """The entity tags of the index files that were looked at: each has the name of its folder's newest file."""
+    _stopping: threading.Event = field(default_factory=threading.Event, init=False, repr=False)
 
     def __getstate__(self) -> tuple[str, str, Mapping[str, str]]:
         return self.bucket, self.prefix, self.options
 
     def __setstate__(self, state: tuple[str, str, Mapping[str, str]]) -> None:
         self.bucket, self.prefix, self.options = state
-        self._client, self._foreign, self._indexes = None, set(), {}
+        self._client, self._foreign, self._indexes, self._stopping = None, set(), {}, threading.Event()
 
     def everything(self) -> Iterator[StoredFile]:
         """See `Store.everything`."""
@@ -90,7 +94,7 @@ class BucketStore:
 
     def entry(self, path: str) -> StoredFile:
         """See `Store.entry`."""
-        stat = self._asked(path, lambda s3: s3.stat_object(self.bucket, self.prefix + path))
+        stat = self._asked("read", path, lambda s3: s3.stat_object(self.bucket, self.prefix + path))
         return StoredFile(path, stat.size, stat.etag, stat.last_modified.timestamp())
 
     def read(self, path: str, start: int = 0, size: int | None = None) -> bytes:
@@ -106,13 +110,17 @@ class BucketStore:
                 got.release_conn()
 
         try:
-            return b"" if size == 0 else self._asked(path, content)
+            return b"" if size == 0 else self._asked("read", path, content)
         except _BeyondItsEnd:
             return b""
 
     def delete(self, path: str) -> None:
         """See `Store.delete`."""
-        self._asked(path, lambda s3: s3.remove_object(self.bucket, self.prefix + path))
+        self._asked("delete", path, lambda s3: s3.remove_object(self.bucket, self.prefix + path))
+
+    def stop(self) -> None:
+        """See `Store.stop`."""
+        self._stopping.set()
 
     def _unknown(self, folder: str) -> Iterator[StoredFile]:
         """A folder that may be a new database or table, a database's own DDL, or somebody else's."""
@@ -139,25 +147,34 @@ class BucketStore:
             yield from self._behind(f"{group}/", newest.after)
 
     def _behind(self, prefix: str, after: str) -> Iterator[StoredFile]:
-        """What comes behind a path.
+        """A path and what comes behind it: TiCDC may write its newest file anew.
 
         The numbers of later files may have more digits, and then they come before it. Such a file shows by the index
         of its folder, which names it, while nothing new is there.
         """
-        folders: set[str] = set()
-        indexes: dict[str, str] = {}
-        for entry in self._keys(prefix, after):
-            folder = entry.path.rpartition("/")[0]
+        listed: set[str] = set()
+        indexes: list[StoredFile] = []
+        for entry in self._keys(prefix, after[:-1]):
             if isinstance(read_path(entry.path), Index):
-                indexes[folder.removesuffix("/meta")] = entry.etag
+                indexes.append(entry)
             else:
-                folders.add(folder)
+                listed.add(entry.path)
             yield entry
-        for folder, etag in indexes.items():
-            before = self._indexes.get(folder)
-            self._indexes[folder] = etag
-            if before not in (None, etag) and folder not in folders:
+        with_news = {path.rpartition("/")[0] for path in listed - {after}}
+        for index in indexes:
+            folder, before = index.path.rpartition("/meta/")[0], self._indexes.get(index.path)
+            self._indexes[index.path] = index.etag
+            if before == index.etag or (before is not None and folder in with_news):
+                continue
+            if f"{folder}/{self._named(index)}" not in listed:
                 yield from self._keys(f"{folder}/CDC")
+
+    def _named(self, index: StoredFile) -> str:
+        """The file that an index names."""
+        try:
+            return self.read(index.path, 0, _LONGEST_NAME).decode("utf-8", "replace").strip()
+        except FileNotFoundError:
+            return ""
 
     def _keys(self, prefix: str, after: str = "") -> Iterator[StoredFile]:
         """The files below a prefix and behind a path, in the order of their names."""
@@ -175,10 +192,10 @@ class BucketStore:
     def _listed(self, prefix: str, after: str, *, recursive: bool) -> Iterator[Any]:
         """What a listing gives; where the store stops to answer, it goes on behind the last name."""
         last = self.prefix + after if after else None
-        patience = _Patience()
+        patience = _Patience(self._stopping)
         while True:
             try:
-                with self._answers(prefix) as s3:
+                with self._answers("list", prefix) as s3:
                     for item in s3.list_objects(
                         self.bucket, prefix=self.prefix + prefix or None, recursive=recursive, start_after=last
                     ):
@@ -188,19 +205,22 @@ class BucketStore:
             except _Away as away:
                 patience.wait(away)
 
-    def _asked(self, path: str, ask: Callable[[Any], T]) -> T:
+    def _asked(self, action: str, path: str, ask: Callable[[Any], T]) -> T:
         """The answer of the store, which is asked again for a while if it does not answer."""
-        patience = _Patience()
+        patience = _Patience(self._stopping)
         while True:
             try:
-                with self._answers(path) as s3:
+                with self._answers(action, path) as s3:
                     return ask(s3)
             except _Away as away:
                 patience.wait(away)
 
     @contextmanager
-    def _answers(self, path: str) -> Iterator[Any]:
-        """The client. Raises `FileNotFoundError` and `PermissionError`, with `path` for their file name."""
+    def _answers(self, action: str, path: str) -> Iterator[Any]:
+        """The client. Raises `FileNotFoundError` and `PermissionError`, with `path` for their file name.
+
+        `action`: what the client is asked for, as a verb.
+        """
         from minio.error import MinioException, S3Error  # noqa: PLC0415 - an extra, and only buckets need it
         from urllib3.exceptions import HTTPError  # noqa: PLC0415
 
@@ -212,7 +232,8 @@ class BucketStore:
             if error.code in _NOT_THERE:
                 raise FileNotFoundError(ENOENT, "there is no such file", path) from None
             if error.code in _FORBIDDEN:
-                raise PermissionError(EACCES, f"the store says {error.code}: {error.message}", path) from None
+                refusal = f"the store does not let it {action} this ({error.code}: {error.message})"
+                raise PermissionError(EACCES, refusal, path) from None
             if error.code in _BEYOND_ITS_END:
                 raise _BeyondItsEnd from None
             if error.code not in _BUSY:
@@ -232,21 +253,22 @@ class _BeyondItsEnd(Exception):
 
 @dataclass(slots=True)
 class _Patience:
-    """Waits longer each time, and gives up after a while."""
+    """Waits longer each time, and gives up after a while, or once the run stops."""
 
+    stopping: threading.Event
     until: float = field(default_factory=lambda: time.monotonic() + _PATIENCE)
     pause: float = 1.0
 
     def wait(self, away: _Away) -> None:
         """Wait; raises `EnvironmentFault` at the end of the patience."""
-        if time.monotonic() > self.until:
+        if time.monotonic() > self.until or self.stopping.is_set():
             raise EnvironmentFault(
                 "STORE_UNREACHABLE",
-                f"{away}, for {_PATIENCE / 60:.0f} minutes",
+                f"{away}, for {(_PATIENCE - self.until + time.monotonic()) / 60:.0f} minutes",
                 "check source.options and the store; the next run goes on where this one was",
             ) from away
         _log.warning("%s; trying again", away)
-        time.sleep(self.pause)
+        self.stopping.wait(self.pause)
         self.pause = min(2 * self.pause, _LONGEST_PAUSE)
 
 

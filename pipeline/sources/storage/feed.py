@@ -43,6 +43,10 @@ class Batches(Protocol):
         """The batch with its raw frame."""
         ...
 
+    def stop(self) -> None:
+        """Wait no longer for a store that does not answer."""
+        ...
+
 
 class StorageFeed(threading.Thread):
     """A `Feed`, in a thread of its own."""
@@ -79,6 +83,7 @@ class StorageFeed(threading.Thread):
     def stop(self) -> None:
         """See `Feed.stop`."""
         self._stopping.set()
+        self._batches.stop()
         self.join(_LONGEST_BATCH)
 
     def run(self) -> None:

@@ -30,6 +30,7 @@ from pipeline.protocols.recognise import compressed_elsewhere
 from pipeline.runtime.python_tasks import forget_archives
 from pipeline.runtime.shipped import called
 from pipeline.sources.storage.cutting import Piece, pieces
+from pipeline.sources.storage.stores import faults_told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -56,11 +57,14 @@ _SPARK = f"timestamp TIMESTAMP, {FILE} {FILE_TYPE}, {_FIRST} BIGINT, {_CONTENT} 
 _SOURCE = Path(__file__).with_name("Records.java")
 
 
-def raw_frame(spark: SparkSession, store: Store, lines: Lines, files: Sequence[PlannedFile]) -> DataFrame:
-    """The records of these files, with the columns of files (`protocols.files.head`)."""
+def raw_frame(spark: SparkSession, store: Store, lines: Lines, files: Sequence[PlannedFile], place: str) -> DataFrame:
+    """The records of these files, with the columns of files (`protocols.files.head`). `place`: `source.path`.
+
+    Executors raise `EnvironmentFault`: `FILE_MISSING`, `STORE_FORBIDDEN`, `STORE_UNREACHABLE`.
+    """
     read = [file for file in files if file.is_there]
     if sum(file.size for file in read) > FEW_BYTES:
-        return through(_taken_apart(), _by_executors(spark, store, lines, read))
+        return through(_taken_apart(), _by_executors(spark, store, lines, read, place))
     sent = [batch for file in read for batch in batches(store, lines, file)]
     sent = sent or [pa.RecordBatch.from_pylist([], schema=_SCHEMA)]
     return through(_taken_apart(), spark.createDataFrame(pa.Table.from_batches(sent, schema=_SCHEMA)))
@@ -85,14 +89,17 @@ def _taken_apart() -> tuple[Projection, ...]:
     )  # fmt: skip
 
 
-def _by_executors(spark: SparkSession, store: Store, lines: Lines, files: Sequence[PlannedFile]) -> DataFrame:
+def _by_executors(
+    spark: SparkSession, store: Store, lines: Lines, files: Sequence[PlannedFile], place: str
+) -> DataFrame:
     shares = _shares(files, spark.sparkContext.defaultParallelism)
 
     def read(given: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         for batch in given:
             for number in batch.column(0).to_pylist():
                 for file in shares[number]:
-                    yield from batches(store, lines, file)
+                    with faults_told(place):
+                        yield from batches(store, lines, file)
         forget_archives()
 
     numbers = spark.range(len(shares), numPartitions=len(shares))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pipeline.model.columns import time_of
 from pipeline.protocols import canal
 from pipeline.protocols.csv.form import form_of
 from pipeline.protocols.csv.lines import csv_records
@@ -20,6 +23,10 @@ if TYPE_CHECKING:
     from pipeline.protocols.csv import CsvForm
     from pipeline.settings import Settings
     from pipeline.sources.storage.cutting import Cutter
+
+_FIRST_TIDB = datetime(2016, 1, 1, tzinfo=UTC)
+_CLOCKS_DIFFER_BY = 86_400.0
+"""Seconds by which TiDB's clock may be ahead of this machine's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +109,14 @@ def first_csv_commit_ts(form: CsvForm, content: bytes) -> int | None:
     content = _without_header(form, content)
     match = re.match(form.head.encode(), content)
     if match:
-        return int(match[2])
+        return int(match[2]) if _is_of_tidb(int(match[2])) else None
     has_line = form.terminator.encode() in content
     return None if has_line and re.match(form.names.encode(), content) else 0
+
+
+def _is_of_tidb(commit_ts: int) -> bool:
+    """Whether a number may be a commit ts. Else it is a column's, in a file without one: a large id, for example."""
+    return _FIRST_TIDB.timestamp() <= time_of(commit_ts).timestamp() <= time.time() + _CLOCKS_DIFFER_BY
 
 
 def _shown_by_csv(form: CsvForm, content: bytes) -> dict[str, bool]:

@@ -40,20 +40,20 @@ def record_at(spark: SparkSession, settings: Settings, path: str, number: int | 
     `number`: counted from 0, as `_offset` has it; None: the last one. Raises `Refused` (`FILE_UNKNOWN`,
     `RECORD_UNKNOWN`).
     """
-    store, lines = store_of(settings.source), lines_of(settings)
+    store, lines, place = store_of(settings.source), lines_of(settings), settings.source.place
     try:
         entry = store.entry(path)
     except FileNotFoundError:
         raise Refused(FILE_UNKNOWN, f"{settings.source.path} has no file {path}") from None
     match read_path(path):
         case SchemaPath() as schema:
-            return raw_frame(spark, store, lines, [_schema(store, entry, schema)]), position_in_files(1)
+            return raw_frame(spark, store, lines, [_schema(store, entry, schema)], place), position_in_files(1)
         case DataFile() as file:
             described = next(_described(store, file), None)
             if described is None:
                 raise Refused(FILE_UNKNOWN, f"no schema file describes {file.readings[0].table}, or its version")
             rows = _planned(entry, ROWS, described.schema_name, described.table_name, described.version, 2)
-            frame = raw_frame(spark, store, lines, [described, rows])
+            frame = raw_frame(spark, store, lines, [described, rows], place)
             return _only(frame, path, number)
     raise Refused(FILE_UNKNOWN, f"{path} is neither a file of rows of a changefeed nor a schema file")
 

@@ -11,9 +11,12 @@ import json
 import re
 import zlib
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 SCHEMA_FILE_DAMAGED = "SCHEMA_FILE_DAMAGED"
 MOST_BYTES = 10 * 1024 * 1024
@@ -83,24 +86,36 @@ def read_schema_file(content: bytes, checksum: int | None) -> SchemaFile:
         raise _damaged(f"TableColumns is no list of at most {MOST_COLUMNS:,} columns")
     try:
         read = SchemaFile(
-            written["Schema"], written["Table"], int(written["TableVersion"]), written.get("Query") or "",
-            int(written.get("Type") or 0), tuple(map(_column, columns)),
+            _text(written, "Schema"), _text(written, "Table"), int(written["TableVersion"]),
+            _text(written, "Query", ""), int(written.get("Type") or 0), tuple(map(_column, columns)),
         )  # fmt: skip
         computed = _checksum(written, columns)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise _damaged(f"a field is missing, or of another type ({error!r})") from None
     if checksum is not None and computed != checksum:
         raise _damaged(f"its checksum is {computed:010}, its name says {checksum:010}")
     return read
 
 
-def _column(written: dict[str, Any]) -> FileColumn:
-    elements = written.get("ColumnElems") or ()
+def _column(written: Any) -> FileColumn:
+    if not isinstance(written, dict):
+        raise TypeError("a column is no object")
+    members = tuple(written.get("ColumnElems") or ())
+    if not all(isinstance(member, str) for member in members):
+        raise TypeError("ColumnElems are no texts")
     return FileColumn(
-        written["ColumnName"], written["ColumnType"], written.get("ColumnPrecision") or "",
-        written.get("ColumnScale") or "", written.get("ColumnNullable") != "false",
-        written.get("ColumnIsPk") == "true", written.get("ColumnDefault"), tuple(elements),
+        _text(written, "ColumnName"), _text(written, "ColumnType"), _text(written, "ColumnPrecision", ""),
+        _text(written, "ColumnScale", ""), written.get("ColumnNullable") != "false",
+        written.get("ColumnIsPk") == "true", written.get("ColumnDefault"), members,
     )  # fmt: skip
+
+
+def _text(written: Mapping[str, Any], name: str, absent: str | None = None) -> str:
+    """A field that is text. `absent`: what it is where it is missing or null; without it that is an error."""
+    value = written[name] if absent is None else written.get(name) or absent
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is no text")
+    return value
 
 
 def _checksum(written: dict[str, Any], columns: list[dict[str, Any]]) -> int:

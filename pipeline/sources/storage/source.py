@@ -23,7 +23,7 @@ from pipeline.sources.storage.lines import lines_of
 from pipeline.sources.storage.metadata import METADATA_MISSING, METADATA_UNREADABLE, UNREADABLE, read_metadata
 from pipeline.sources.storage.paths import METADATA
 from pipeline.sources.storage.sent_again import sent_again
-from pipeline.sources.storage.stores import store_of
+from pipeline.sources.storage.stores import fault_of, faults_told, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -76,7 +76,8 @@ class StorageSource:
     ) -> Resumed:
         """See `Source.resume`."""
         del recorded
-        self._plans = BatchPlans(self._store, self._settings, self._lines, notes, accept)
+        with faults_told(self._settings.source.place):
+            self._plans = BatchPlans(self._store, self._settings, self._lines, notes, accept)
         return Resumed({}, committed, committed)
 
     def is_there(self) -> bool:
@@ -143,20 +144,7 @@ class StorageSource:
 
     def explained(self, error: Exception) -> PipelineError | None:
         """See `Source.explained`: what the folder does not let a run do."""
-        match error:
-            case FileNotFoundError():
-                return EnvironmentFault(
-                    "FILE_MISSING",
-                    f"a file that a batch must read is gone: {error.filename or error}",
-                    "restore it, and run again: the batch takes the same files",
-                )
-            case PermissionError():
-                return EnvironmentFault(
-                    "STORE_FORBIDDEN",
-                    f"this user may not read {error.filename or self._settings.source.path}: {error.strerror}",
-                    "let this user list and read everything below source.path (s3:ListBucket, s3:GetObject)",
-                )
-        return None
+        return fault_of(error, self._settings.source.place)
 
     def notes(self, committed: Committed, *, available_now: bool) -> list[str]:
         """See `Source.notes`."""
@@ -179,10 +167,14 @@ class StorageSource:
         """See `Batches.next_batch`."""
         return self.plans.next_batch(ordinal)
 
+    def stop(self) -> None:
+        """See `Batches.stop`."""
+        self._store.stop()
+
     def taken(self, batch: Batch, number: int) -> Taken:
         """See `Batches.taken`."""
         self._newest = batch.files
-        frame = raw_frame(self._spark, self._store, self._lines, batch.files)
+        frame = raw_frame(self._spark, self._store, self._lines, batch.files, self._settings.source.place)
         next_ordinal = self.plans.log.next_ordinal
         start = batch.files[0].ordinal if batch.files else next_ordinal
         end = batch.files[-1].ordinal + 1 if batch.files else next_ordinal

@@ -63,6 +63,10 @@ class Store(Protocol):
         """Remove a file; one that is gone is no error. Raises `PermissionError`."""
         ...
 
+    def stop(self) -> None:
+        """Wait no longer for a place that does not answer; may be called from another thread."""
+        ...
+
 
 class Inside(NamedTuple):
     """What is in a folder: files, folders by their paths, and how many links."""
@@ -114,6 +118,9 @@ class FolderStore:
     def delete(self, path: str) -> None:
         """See `Store.delete`."""
         (self.root / path).unlink(missing_ok=True)
+
+    def stop(self) -> None:
+        """See `Store.stop`: nothing is waited for."""
 
     def _changed(self, folder: str) -> Inside:
         """What is in a folder; nothing if that was listed since its last change."""
@@ -183,6 +190,9 @@ class ArrowStore:
         """See `Store.delete`."""
         with suppress(FileNotFoundError):
             self.files.delete_file(f"{self.root}/{path}")
+
+    def stop(self) -> None:
+        """See `Store.stop`: PyArrow's clients have their own patience."""
 
     def _inside(self, folder: str) -> Inside:
         listed = self.files.get_file_info(fs.FileSelector(f"{self.root}/{folder}".rstrip("/"), allow_not_found=True))

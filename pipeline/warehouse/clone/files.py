@@ -6,19 +6,19 @@ import os
 import shutil
 import uuid
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.warehouse.clone.aligned import field_ids
 from pipeline.warehouse.clone.keys import CannotClone
 from pipeline.warehouse.clone.parquet import ColumnFile
 from pipeline.warehouse.locations import as_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pipeline.warehouse.clone.keys import Numbers
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _PATH_ID, _POSITION_ID = 2147483546, 2147483545
 """Field ids that Iceberg's spec has for files of position deletes."""
+_WRITING = {"compression": "zstd", "store_schema": False, "store_decimal_as_integer": True}
+"""Decimals are stored as Iceberg's own writer stores them."""
 _PARQUET, _POSITIONS = "PARQUET", "POSITION_DELETES"
 
 
@@ -108,7 +110,7 @@ class Delta:
     """What one commit is to show and to delete.
 
     Links get the name of their file and `suffix`, so that a second try finds them again. A file that is linked twice,
-    for rows whose time comes later, needs another one. Every other file gets a name of its own: a second try may show
+    for rows whose time comes later, needs another suffix. Other files get random names, since a second try may show
     other rows.
     """
 
@@ -127,11 +129,17 @@ class Delta:
         self._added.append(builder.withPath(location).build())
         return location
 
-    def excerpt(self, file: AddedFile, rows: Numbers) -> str:
-        """Let these rows of the file be a file of the table; gives the location."""
+    def excerpt(self, file: AddedFile, rows: Numbers, columns: Iterable[int]) -> str:
+        """Let these rows of the file, with columns by their field ids, be a file of the table; gives the location.
+
+        Raises `CannotClone` for values that Arrow cannot hold (2 GiB in one column of nested values).
+        """
         jvm, java = self._table.jvm, self._table.java
         location = f"{self._folder}/{uuid.uuid4()}-excerpt.parquet"
-        _write(local(location), ColumnFile.at(str(file.path)).excerpt(field_ids(self._table).values(), rows))
+        try:
+            _write(local(location), ColumnFile.at(str(file.path)).excerpt(columns, rows))
+        except pa.ArrowException as why:
+            raise CannotClone(f"its rows cannot be written: {why}") from why
         builder = jvm.org.apache.iceberg.DataFiles.builder(java.spec())
         self._added.append(self._described(builder, location, jvm.org.apache.iceberg.MetricsConfig.forTable(java)))
         return location
@@ -160,7 +168,7 @@ class Delta:
         """A file of position deletes, with the metrics that readers look at."""
         jvm, java = self._table.jvm, self._table.java
         location = f"{self._folder}/{uuid.uuid4()}-deletes.parquet"
-        _write(local(location), _positions(self._deleted))
+        _write(local(location), [_positions(self._deleted)])
         builder = jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(java.spec()).ofPositionDeletes()
         return self._described(builder, location, jvm.org.apache.iceberg.MetricsConfig.forPositionDelete(java))
 
@@ -196,10 +204,14 @@ def _positions(deleted: Mapping[str, Numbers]) -> pa.Table:
     return pa.table([names.cast(pa.string()), pa.array(np.concatenate(rows))], schema=schema)
 
 
-def _write(path: Path, table: pa.Table) -> None:
-    """As Iceberg's own writer stores decimals; field ids are in the metadata of the table's fields."""
+def _write(path: Path, tables: Iterable[pa.Table]) -> None:
+    """One file with a row group for each table; field ids are in the metadata of the schema's fields."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, path, compression="zstd", store_schema=False, store_decimal_as_integer=True)
+    tables = iter(tables)
+    first = next(tables)
+    with pq.ParquetWriter(path, first.schema, **_WRITING) as writer:
+        for table in chain([first], tables):
+            writer.write_table(table)
 
 
 def _required(name: str, kind: pa.DataType, field_id: int) -> pa.Field:

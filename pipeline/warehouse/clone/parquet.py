@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from pipeline.warehouse.clone.keys import Numbers
 
 _FIELD_ID = b"PARQUET:field_id"
-_PART_ROWS = 65_536
+_PART_ROWS, _PART_BYTES = 8_192, 32 << 20
+"""So much of a file is read at once. Values that the file has once for many rows may be larger in memory."""
+_EXCERPT_BYTES = 64 << 20
 
 
 class RowGroup(NamedTuple):
@@ -64,21 +66,32 @@ class ColumnFile:
         table = self.file.read_row_groups(list(wanted), columns=paths)
         return [_column(table, self.paths.get(field_id)) for field_id in field_ids]
 
-    def excerpt(self, field_ids: Iterable[int], rows: Numbers) -> pa.Table:
+    def excerpt(self, field_ids: Iterable[int], rows: Numbers) -> Iterator[pa.Table]:
         """Some rows (ascending) with these columns of the table, as they are: under the file's names, with their ids.
 
-        A column that the file has not got is left out. The file is read in parts, so that only the rows asked for are
-        held in memory.
+        A column that the file has not got is left out. What is held in memory are a part of the file and some rows:
+        there is a table each time that they are `_EXCERPT_BYTES`.
         """
         names = [self.paths[field_id] for field_id in field_ids if field_id in self.paths]
-        parts: list[pa.RecordBatch] = []
-        start = 0
-        for part in self.file.iter_batches(_PART_ROWS, columns=names):
+        taken: list[pa.RecordBatch] = []
+        for start, part in self._parts(names):
             first, last = np.searchsorted(rows, (start, start + part.num_rows))
             if first < last:
-                parts.append(part.take(pa.array(rows[first:last] - start)))
+                taken.append(part.take(pa.array(rows[first:last] - start)))
+            if sum(batch.nbytes for batch in taken) >= _EXCERPT_BYTES:
+                yield pa.Table.from_batches(taken)
+                taken = []
+        if taken:
+            yield pa.Table.from_batches(taken)
+
+    def _parts(self, names: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """All rows, part by part, each with the number of its first row."""
+        metadata, start = self.file.metadata, 0
+        size = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+        rows = max(1, min(_PART_ROWS, _PART_BYTES * metadata.num_rows // max(1, size)))
+        for part in self.file.iter_batches(rows, columns=names):
+            yield start, part
             start += part.num_rows
-        return pa.Table.from_batches(parts)
 
     def _leaf(self, field_id: int) -> int | None:
         schema, path = self.file.schema, self.paths.get(field_id)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pipeline.model import change
 from pipeline.model.change import Op
 from pipeline.warehouse.clone import files
-from pipeline.warehouse.clone.aligned import are_aligned, field_ids
+from pipeline.warehouse.clone.aligned import SHARED, are_aligned, field_ids
 from pipeline.warehouse.clone.files import Delta
 from pipeline.warehouse.clone.keys import CannotClone, Changes, winners
 from pipeline.warehouse.clone.live_files import LiveFile, LiveFiles, deleted_rows
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 4_000_000
 """More rows than these are not looked at by the driver."""
 EXCERPT_OF = 8
-"""Where at most one row in so many shows, these rows are written: as a link, the file would be nearly all dead rows."""
+"""Where at most one row in so many shows, these rows are written as a small file: a link would be of dead rows."""
 _INDEX_BITS = 20
 _MODES = ("write.delete.mode", "write.merge.mode", "write.update.mode")
 _UNORDERED = frozenset({"float", "double"})
@@ -46,19 +46,24 @@ class Within:
     until: int
 
 
-def can_clone(table: TablePair) -> bool:
-    """Whether files of the changes table can be files of the current table, as far as the table tells."""
+def check(table: TablePair) -> None:
+    """Raises `CannotClone` where files of the changes table cannot be files of the current table, by what these are."""
     layout, current = table.layout, table.current
-    if current is None or not layout.key or table.not_ours or table.not_ours_in_current:
-        return False
+    if current is None:
+        raise CannotClone("there is no current table")
+    if not layout.key:
+        raise CannotClone("the table has no key")
+    if table.not_ours or table.not_ours_in_current:
+        raise CannotClone("a user has added columns")
     if any(column.type in _UNORDERED for column in layout.key):
-        return False
+        raise CannotClone("the key has a FLOAT or DOUBLE")
     properties = current.properties
     if any(properties.get(name) == "copy-on-write" for name in _MODES):
-        return False  # a user wants no files of deletes
+        raise CannotClone("a user wants no files of deletes")
     if as_path(current.location) is None or as_path(table.changes.location) is None:
-        return False
-    return are_aligned(table.changes, current)
+        raise CannotClone("the files lie in a store")
+    if not are_aligned(table.changes, current):
+        raise CannotClone("an earlier version has made the pair")
 
 
 def clone(
@@ -84,6 +89,7 @@ def clone(
     done = winners(changes, by_place=within is None)
     live = _live(table, current)
     delta, begin = Delta(current, "" if within is None else f"-after-{within.after}"), 0
+    columns = [number for name, number in field_ids(table.changes).items() if name not in _OF_CHANGES_ALONE]
     new: list[tuple[LiveFile, Numbers]] = []
     for file in added:
         shows = done.shows[begin : begin + file.rows]
@@ -93,7 +99,7 @@ def clone(
             location = delta.link(file)
             new.append((LiveFile(location, str(files.local(location)), file.rows), np.flatnonzero(~shows)))
         elif len(rows):
-            location = delta.excerpt(file, rows)
+            location = delta.excerpt(file, rows, columns)
             new.append((LiveFile(location, str(files.local(location)), len(rows)), rows[:0]))
     old = [] if done.keys is None else [(holder, rows) for holder, rows in live.holding(done.keys) if len(rows)]
     for live_file, rows in (*old, *new):
@@ -194,6 +200,7 @@ class _ChangesReader:
         return [pc.if_else(is_update, column, pa.scalar(None, column.type)) for column in before]
 
 
+_OF_CHANGES_ALONE = {*change.ENVELOPE, change.BEFORE}.difference(SHARED)
 _ENVELOPE = (
     change.OP, change.TOPIC, change.PARTITION, change.OFFSET, change.INDEX, change.COMMIT_TS, change.SCHEMA_ID,
 )  # fmt: skip

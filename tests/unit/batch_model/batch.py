@@ -557,9 +557,10 @@ CLONES = False
 """Whether tables are published by the files of their changes tables, where that can be."""
 
 
-def can_clone(table: Any) -> bool:
-    """For `clone.publish.can_clone`."""
-    return CLONES and bool(table.layout.key) and are_aligned(table.changes, table.current)
+def check(table: Any) -> None:
+    """For `clone.publish.check`."""
+    if not (CLONES and table.layout.key and are_aligned(table.changes, table.current)):
+        raise CannotClone("as the model has it")
 
 
 def _clone(
@@ -730,7 +731,7 @@ def replacements() -> list[tuple[Any, str, Any]]:
         (current._ByOffset, "apply", _apply),
         (publisher.Publisher, "_backfill", _backfill),
         (publisher.Publisher, "_truncate", _truncate),
-        (publisher, "can_clone", can_clone),
+        (publisher, "check", check),
         (publisher, "clone", _clone),
         (speculation, "LEAST_ROWS", 1),
     ]
