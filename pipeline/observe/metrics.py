@@ -150,6 +150,9 @@ class Metrics:
             "when the oldest record came that no batch has taken; absent unless that is long ago",
             "topic", made, former=("oldest_behind_timestamp_seconds", "topic"),
         )  # fmt: skip
+        self._complete = _WhenKnown(
+            "changefeed_checkpoint_timestamp_seconds", "the commit time up to which all files are written", made
+        )
         self._reachable = _WhenKnown("kafka_reachable", "1 if Kafka answered when it was last asked, else 0", made)
         self._answered = _WhenKnown("last_kafka_answer_timestamp_seconds", "when Kafka last answered", made)
 
@@ -199,6 +202,11 @@ class Metrics:
     def oldest(self, came: Mapping[str, float]) -> None:
         """When the oldest record of a topic came that no batch has taken, where it waits for long."""
         self._oldest.show(came)
+
+    def complete(self, up_to: float | None) -> None:
+        """The commit time up to which the source says it has everything, if it says so."""
+        if up_to is not None:
+            self._complete.set(up_to)
 
     def operation(self, what: str, begun: float) -> None:
         """Something that a person asks for has begun: no batch comes before it is done."""

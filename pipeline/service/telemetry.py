@@ -131,6 +131,7 @@ class Telemetry:
         try:
             backlog = context.source.backlog(context.run.ledger.committed)
             self._metrics.lag(backlog.records(), backlog.size())
+            self._metrics.complete(backlog.complete_up_to())
             if context.run.is_due("since when records wait", _AGE_SECONDS):
                 self._metrics.oldest(backlog.oldest(time.time()))
             self._metrics.answered(time.time())

@@ -126,6 +126,10 @@ class Backlog(Protocol):
         """When the oldest of them came, where it waits for long; seconds since the epoch, as is `now`."""
         ...
 
+    def complete_up_to(self) -> float | None:
+        """The commit time up to which the source has everything, in the same; None where it does not say so."""
+        ...
+
 
 class Feed(Protocol):
     """A source that is being read: it gives one batch after the other until it ends or is stopped."""

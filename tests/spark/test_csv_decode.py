@@ -1,5 +1,7 @@
 """Lines of CSV as changes: whatever a text has, it comes back as it was; what is no line is a dead letter."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,11 +35,11 @@ MAPPING = ColumnMapping(
 )
 
 
-def decoded(spark, form, records):
+def decoded(spark, form, records, version=VERSION, mapping=MAPPING):
     """The change frame of records of a file, and the messages that they are."""
-    protocol = csv_protocol(form, "UTC", {}, file_records.OneVersion(VERSION))
+    protocol = csv_protocol(form, "UTC", {}, file_records.OneVersion(version))
     sent = [record.encode("utf-8", "surrogateescape") for record in records]
-    return file_records.decoded(protocol, file_records.raw_frame(spark, sent, VERSION, "csv"), MAPPING)
+    return file_records.decoded(protocol, file_records.raw_frame(spark, sent, version, "csv"), mapping)
 
 
 def row(form, op, ts, number, texts, *, update=False):
@@ -89,6 +91,21 @@ def test_a_line_that_is_not_what_its_version_says_is_a_dead_letter(spark, record
     assert [one[change.ERROR] for one in changes] == [None, code]
     assert bytes(changes[1][change.VALUE_BYTES]) == record.encode()
     assert b'"path":"s/t/7/CDC000001.csv"' in bytes(changes[1][change.KEY_BYTES])
+
+
+@pytest.mark.parametrize(
+    ("binary", "good", "bad"), [("hex", "00FF41", ("0g", "0")), ("base64", "AP9B", ("AP9", "A!9B"))]
+)
+def test_bytes_are_written_as_the_settings_say(spark, binary, good, bad):
+    columns = (VERSION.columns[0], SourceColumn("b", types.BINARY, "BLOB"))
+    mapping = ColumnMapping(
+        (Target("id", types.INT), Target("b", types.BINARY)), {VERSION.version: {"id": "id", "b": "b"}}, before=True
+    )
+    records = [f'"I","t","s",{TS},{number},"{sent}"' for number, sent in enumerate((good, *bad, ""))]
+    version = replace(VERSION, columns=columns)
+    changes, _ = decoded(spark, CsvForm(binary=binary), records, version, mapping)
+    assert [one[change.ERROR] for one in changes] == [None, *["CSV_VALUE_UNREADABLE"] * len(bad), None]
+    assert (changes[0].b, changes[-1].b) == (b"\x00\xff\x41", b"")
 
 
 @pytest.mark.parametrize(

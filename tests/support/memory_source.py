@@ -159,6 +159,10 @@ class MemoryBacklog:
         del now
         return {}
 
+    def complete_up_to(self) -> float | None:
+        """See `Backlog.complete_up_to`."""
+        return None
+
 
 @dataclass(slots=True)
 class MemoryFeed:

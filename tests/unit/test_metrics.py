@@ -15,6 +15,8 @@ from pipeline.model.messages import Ordering
 from pipeline.model.names import TableName
 from pipeline.observe.metrics import PREFIX, BatchDone, Metrics, TableDone
 from pipeline.service.telemetry import Telemetry, _cut_time
+from pipeline.sources.storage.source import StorageBacklog
+from pipeline.sources.storage.store import StoredFile
 from pipeline.warehouse.consistent_points import ConsistentPoints
 from pipeline.warehouse.pairs import State
 
@@ -190,6 +192,17 @@ def test_a_table_that_a_batch_has_just_made_counts_from_nothing_before_the_batch
     telemetry.look(opened_bench("shop.orders", "shop.items"))
     told = scraped(metrics)
     assert (told["dead_letters_total", "shop.orders"], told["dead_letters_total", "shop.items"]) == (0, 0)
+
+
+def test_how_far_a_changefeed_of_files_is_and_how_many_files_wait(metrics):
+    commit_ts, entry = 1_800_000_000_000 << 18, StoredFile("s/t/1/CDC000001.csv", 7, "e", 5.0)
+    context = opened_bench()
+    context.source.backlog = lambda _committed: StorageBacklog([entry], commit_ts)
+    Telemetry(metrics).look(context)
+    told = scraped(metrics)
+    assert told["changefeed_checkpoint_timestamp_seconds",] == 1_800_000_000
+    assert (told["consumer_lag_records", "files"], told["consumer_lag_bytes", "files"]) == (1, 7)
+    assert told["oldest_lag_timestamp_seconds", "files"] == 5.0
 
 
 def test_a_metric_that_has_a_new_name_is_shown_under_its_former_one_too(metrics):

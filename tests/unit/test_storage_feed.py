@@ -7,19 +7,22 @@ import pytest
 
 from pipeline.errors import EnvironmentFault
 from pipeline.sources.source import Committed
+from pipeline.sources.storage import feed as feeding
 from pipeline.sources.storage.feed import Batch, StorageFeed
+
+feeding_waits = feeding._SETTLING
 
 
 class Batches:
     """Gives batches that only move the tables: so many, then nothing new."""
 
     def __init__(self, count):
-        self.left, self.asked = count, []
+        self.left, self.asked, self.settled = count, [], True
 
     def next_batch(self, ordinal):  # noqa: ARG002 - files have none here
         self.asked.append(time.monotonic())
         self.left -= 1
-        return Batch((), moved=self.left >= 0, settled=True)
+        return Batch((), moved=self.left >= 0, settled=self.settled)
 
     def stop(self):
         self.stopped = True
@@ -76,6 +79,18 @@ def test_who_stops_a_feed_that_asks_a_store_in_vain_does_not_wait_for_the_store(
     feed.stop()
     assert not feed.runs
     assert time.monotonic() - began < 5
+
+
+def test_what_may_still_come_at_the_last_commit_ts_is_waited_for_but_not_for_long(monkeypatch):
+    monkeypatch.setattr(feeding, "_SOON", 0.05)
+    monkeypatch.setattr(feeding, "_SETTLING", 0.4)
+    batches, begun = Batches(1), time.monotonic()
+    batches.settled = False
+    feed = fed(batches, taken := [], 60.0, available_now=True)
+    feed.wait(10)
+    assert (taken, feed.runs) == ([0], False)
+    assert 0.4 <= time.monotonic() - begun < 3
+    assert feeding_waits == 15.0
 
 
 def test_a_feed_that_waits_is_stopped_at_once():

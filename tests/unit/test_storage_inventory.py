@@ -1,6 +1,8 @@
 """What is listed of a changefeed's files, what is left out of it, and what may be deleted."""
 
 import time
+from types import SimpleNamespace
+from unittest.mock import ANY
 
 import pytest
 from unit.storage_model import MemoryLog, MemoryStore
@@ -9,11 +11,13 @@ from pipeline.model.columns import LOGICAL_BITS
 from pipeline.settings.sections import ChangefeedSettings, SourceSection
 from pipeline.simulate.files import schema_file
 from pipeline.simulate.tables import SimulatedColumn, SimulatedTable
+from pipeline.sources.storage.batches import BatchPlans
 from pipeline.sources.storage.cleanup import Removable, delete, written_before
 from pipeline.sources.storage.inventory import Inventory
 from pipeline.sources.storage.layout import FileLayout, denied
 from pipeline.sources.storage.paths import DataFile, VersionPath, read_path
 from pipeline.sources.storage.plan_log import Listed
+from pipeline.sources.storage.planner import Checkpoint
 
 COLUMNS = (SimulatedColumn("id", "int"),)
 
@@ -99,6 +103,36 @@ def test_numbers_of_files_that_were_taken_and_are_deleted_are_no_hole():
     assert [(lane.folder, number) for lane, number in listing.new.taken_up_to.items() if lane in listing.new.lanes] == [
         ("s/t/10/2026-01-01", 1)
     ]
+
+
+@pytest.mark.parametrize(("age", "settled"), [(0.0, False), (9.0, False), (11.0, True)])
+def test_metadata_that_has_stayed_for_ten_seconds_is_settled(monkeypatch, age, settled):
+    place = Place()
+    place.store.write("metadata", b'{"checkpoint-ts":5}')
+    written = place.store.entry("metadata").modified
+    monkeypatch.setattr(time, "time", lambda: written + age)
+    assert place.inventory.checkpoint() == Checkpoint(5, settled)
+
+
+@pytest.mark.parametrize(("age", "said"), [(50.0, 0), (70.0, 1)])
+def test_a_version_that_has_waited_for_its_schema_file_for_a_minute_is_named_once(monkeypatch, caplog, age, said):
+    place = Place()
+    place.rows("s/t/10/CDC000001.csv", "s/t/10/CDC000002.csv")
+    listing, plans = place.inventory.found(), SimpleNamespace(_said=set())
+    written = place.store.entry("s/t/10/CDC000001.csv").modified
+    monkeypatch.setattr(time, "time", lambda: written + age)
+    for _ in range(2):
+        BatchPlans._say_what_waits(plans, listing)
+    assert [record.msg for record in caplog.records if "SCHEMA_PENDING: s/t/10" in str(record.msg)] == [ANY] * said
+
+
+@pytest.mark.parametrize("table", ["meta", "2024", "t-1.x"])
+def test_a_table_may_have_a_name_that_is_also_a_folders(table):
+    place = Place()
+    place.describe(table, 10)
+    place.rows(f"s/{table}/10/2026-01-01/CDC000001.csv")
+    assert place.take() == [f"s/{table}/10/2026-01-01/CDC000001.csv"]
+    assert [file.table_name for file in place.log.schemas] == [table]
 
 
 def test_what_may_be_deleted():

@@ -39,6 +39,10 @@ class KafkaBacklog:
         """See `Backlog.size`: Kafka does not say."""
         return {}
 
+    def complete_up_to(self) -> float | None:
+        """See `Backlog.complete_up_to`: records tell, and Kafka does not."""
+        return None
+
     def oldest(self, now: float) -> dict[str, float]:
         """When the oldest of them came, by topic, where it waits for long; seconds since the epoch, as is `now`.
 

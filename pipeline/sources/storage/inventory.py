@@ -79,6 +79,8 @@ class Inventory:
     log: PlanLog
     source: SourceSection
     is_closed: Callable[[bytes], bool]
+    complete_up_to: int = field(default=0, init=False)
+    """The commit ts that `metadata` had when it was last read; 0 if it has never been."""
     _tables: TableFilter = field(init=False)
     _described: dict[VersionPath, Described] = field(init=False)
     _left_out: set[VersionPath] = field(default_factory=set, init=False)
@@ -103,6 +105,7 @@ class Inventory:
             commit_ts, modified = read_metadata(self.store)
         except (FileNotFoundError, *UNREADABLE):
             return None
+        self.complete_up_to = commit_ts
         return Checkpoint(commit_ts, time.time() - modified >= _SETTLES_IN)
 
     @property

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.errors import EnvironmentFault
+from pipeline.model.columns import time_of
 from pipeline.model.frontier import commit_ts_of
 from pipeline.model.places import FILE, FILES, Partition, file_of, position_in_files
 from pipeline.protocols.files.head import COLUMNS
@@ -140,7 +141,8 @@ class StorageSource:
     def backlog(self, committed: Committed) -> StorageBacklog:
         """See `Source.backlog`."""
         del committed
-        return StorageBacklog(self.plans.inventory.waiting())
+        inventory = self.plans.inventory
+        return StorageBacklog(inventory.waiting(), inventory.complete_up_to)
 
     def explained(self, error: Exception) -> PipelineError | None:
         """See `Source.explained`: what the folder does not let a run do."""
@@ -186,10 +188,10 @@ class StorageSource:
 
 
 class StorageBacklog:
-    """Files that the last listing had, and that no batch has taken."""
+    """Files that the last listing had, and that no batch has taken; and what `metadata` said then."""
 
-    def __init__(self, waiting: Sequence[StoredFile]) -> None:
-        self._waiting = waiting
+    def __init__(self, waiting: Sequence[StoredFile], complete_up_to: int) -> None:
+        self._waiting, self._complete_up_to = waiting, complete_up_to
 
     def records(self) -> Mapping[str, int]:
         """See `Backlog.records`: so many files."""
@@ -203,3 +205,7 @@ class StorageBacklog:
         """See `Backlog.oldest`."""
         del now
         return {FILES: min(entry.modified for entry in self._waiting)} if self._waiting else {}
+
+    def complete_up_to(self) -> float | None:
+        """See `Backlog.complete_up_to`."""
+        return time_of(self._complete_up_to).timestamp() if self._complete_up_to else None
