@@ -11,6 +11,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 /** JSON (RFC 8259) in bytes of UTF-8, one value after the other. */
 public class Json {
     private static final int DEEPEST = 512;
+    private static final char REPLACEMENT = (char) 0xFFFD;
     /** As Jackson has it, which reads some messages once more. */
     private static final int LONGEST_NAME = 50_000;
     private static final int LONGEST_NUMBER = 1_000;
@@ -237,7 +238,20 @@ public class Json {
             }
         }
         text.append(new String(octets, plain, end - plain, StandardCharsets.UTF_8));
+        replaceHalves(text);
         return UTF8String.fromString(text.toString());
+    }
+
+    /** Half a surrogate pair is no character, and would become a question mark. */
+    private static void replaceHalves(StringBuilder text) {
+        for (int at = 0; at < text.length(); at++) {
+            boolean isPair = at + 1 < text.length() && Character.isSurrogatePair(text.charAt(at), text.charAt(at + 1));
+            if (isPair) {
+                at++;
+            } else if (Character.isSurrogate(text.charAt(at))) {
+                text.setCharAt(at, REPLACEMENT);
+            }
+        }
     }
 
     /** Take any value. */

@@ -30,6 +30,8 @@ _COMPRESSED = {
     b"\x1f\x8b": "gzip",
 }
 """What TiCDC does not use."""
+_ALIBABAS = "Canal-JSON of Alibaba's Canal, whose id is not 0; this version reads TiCDC's alone"
+_FLINKS = "Flink's canal-json, which this version does not read"
 _SIMPLE = frozenset(
     "WATERMARK BOOTSTRAP INSERT UPDATE DELETE CREATE ALTER ERASE RENAME TRUNCATE CINDEX DINDEX QUERY".split()  # noqa: SIM905
 )
@@ -112,7 +114,10 @@ def _by_members(message: Mapping[str, Any]) -> Likeness:
     if "TableColumns" in message:
         return Likeness("", "", "a schema file of a storage changefeed")
     if "isDdl" in message:
-        return Likeness("canal-json", "", "Canal-JSON")
+        by_ticdc = message.get("id") == 0
+        return Likeness("canal-json", "", "Canal-JSON") if by_ticdc else Likeness("", "", _ALIBABAS)
+    if {"data", "type"} <= message.keys():
+        return Likeness("", "", _FLINKS)
     if "payload" in message or {"before", "after", "op"} <= message.keys():
         return Likeness("debezium", "", "Debezium's JSON, which this version does not read")
     return Likeness("", "", "a JSON object that no protocol of TiCDC has")

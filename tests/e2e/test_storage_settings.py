@@ -1,6 +1,7 @@
 """Settings of a storage source: which tables are read, what is deleted; and columns that a changefeed leaves out."""
 
 import pytest
+import yaml
 from golden.checking import currents_differ
 from golden.comparing import assert_none
 from golden.corpus import GoldenCase
@@ -8,6 +9,9 @@ from golden.expected import tables_at_the_end
 from golden.storage import Tree, taken
 from golden.test_golden_storage import open_rows, rows_of
 from support.slow import EVERY
+
+from pipeline.operations.redrive import Selection, redrive
+from pipeline.service import Pipeline
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
@@ -57,6 +61,28 @@ def test_a_table_whose_lines_lack_a_column_is_held_and_the_others_are_right(tmp_
     others = [expected for expected in tables_at_the_end(case).values() if not expected.source.endswith(table)]
     assert_none([*currents_differ(case, warehouse, others)])
     assert open_rows(warehouse, "dead_letters") == []
+
+
+def test_rows_in_quarantine_come_back_though_their_files_are_gone(tmp_path):
+    case = GoldenCase("key_updates", "storage_csv_none")
+    tree = Tree.of(case, tmp_path)
+    tree.show(tree.paths())
+    (tmp_path / "checks").mkdir()
+    check = {"expect_column_values_to_be_between": {"column": "v", "max_value": 2}, "severity": "quarantine"}
+    suite = tmp_path / "checks" / "comp.yaml"
+    suite.write_text(yaml.safe_dump({"table": "ku.t_comp", "checks": [{**check, "name": "small"}]}))
+    settings = tree.settings(tmp_path, suites="./checks")
+    set_aside = open_rows(taken(settings), "quarantine")
+    assert {(row["table_name"], row["topic"]) for row in set_aside} <= {("t_comp", path) for path in tree.rows()}
+    assert set_aside
+    suite.write_text(yaml.safe_dump({"table": "ku.t_comp", "checks": []}))
+    for path in tree.rows():
+        (tree.shown / path).unlink()
+    with Pipeline.open(settings) as pipeline:
+        assert redrive(pipeline.context, Selection()).redriven == len(set_aside)
+    warehouse = taken(settings)
+    assert_none([*currents_differ(case, warehouse, tables_at_the_end(case).values())])
+    assert open_rows(warehouse, "quarantine") == []
 
 
 @pytest.mark.skipif(not EVERY, reason="the same by another way of telling")

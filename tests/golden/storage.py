@@ -116,14 +116,15 @@ class Tree:
     def _copy(self, path: str, to: str) -> None:
         self.write(to, (self.whole / path).read_bytes())
 
-    def settings(self, folder: Path, **source: Any) -> Settings:
-        """Settings of a pipeline that reads what is shown."""
+    def settings(self, folder: Path, *, suites: str = "", **source: Any) -> Settings:
+        """Settings of a pipeline that reads what is shown. `suites`: the folder of the checks."""
         protocol = "csv" if "csv" in self.case.config else "canal-json"
         tree = {
             "name": "golden",
             "source": {"kind": "storage", "protocol": protocol, "path": str(self.shown), **source},
             "warehouse": {"path": str(folder / "warehouse")},
             "checkpoint": str(folder / "checkpoint"),
+            **({"quality": {"suites": suites}} if suites else {}),
             "spark": {"master": "local[2]", "conf": {"spark.sql.shuffle.partitions": "2"}},
         }
         return parse(yaml.safe_dump(tree, allow_unicode=True), folder)

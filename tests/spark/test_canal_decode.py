@@ -93,6 +93,10 @@ def test_texts_and_bytes_come_back_as_they_were(spark, texts):
 
 FAULTS = [
         (message("INSERT", {**ROW, "bytes": "€"}), "BINARY_UNREADABLE"),
+        (message("INSERT", {**ROW, "bytes": "half"}).replace("half", r"\ud800"), "BINARY_UNREADABLE"),
+        (message("INSERT", {**ROW, "bytes": "half"}).replace("half", r"\udc00\ud800"), "BINARY_UNREADABLE"),
+        (message("INSERT", {**ROW, "bytes": "pair"}).replace("pair", r"\ud83d\ude00"), "BINARY_UNREADABLE"),
+        (message("INSERT", {**ROW, "text": "half"}).replace("half", r"\ud800"), None),
         (message("INSERT", {**ROW, "id": "one"}), "CANAL_VALUE_UNREADABLE"),
         (message("INSERT", {**ROW, "id": "2147483648"}), "CANAL_VALUE_UNREADABLE"),
         (message("INSERT", {**ROW, "one": "3"}), "CANAL_VALUE_UNREADABLE"),

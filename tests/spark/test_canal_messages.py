@@ -62,6 +62,14 @@ def refused(spark, sent):
     return {one.code: one.rows for one in messages.refused}, messages.events
 
 
+@pytest.mark.parametrize("form", [{}, PLAIN], ids=["extension", "plain"])
+def test_a_row_that_has_other_columns_than_its_layout_is_a_dead_letter(spark, form):
+    rows = [{name: ROW[name] for name in ROW if name != "n"}, {**ROW, "x": "1"}, dict(reversed(ROW.items()))]
+    found = changes(spark, [message(**form), *(message(data=[row], **form) for row in rows)])
+    assert [row[change.ERROR] for row in found] == [None, "COLUMNS_DIFFER", "COLUMNS_DIFFER", None]
+    assert found[3].n == 2**64 - 1
+
+
 def test_both_rows_of_a_message_are_changes_and_each_has_a_message_of_its_own(spark):
     rows = [ROW | {"id": "7", "n": "1"}, ROW | {"id": "8", "n": "2", "b": '"\\'}]
     olds = [ROW | {"id": "7"}, ROW | {"id": "8"}]

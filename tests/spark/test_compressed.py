@@ -12,6 +12,7 @@ from golden.corpus import GoldenCase
 from pyspark.sql import functions as F
 from spark.open_events import Memory, framed, protocol, raw_frame, record
 
+from pipeline.model.messages import Ordering
 from pipeline.model.names import TableName
 from pipeline.protocols import unpacking
 from pipeline.protocols.canal.protocol import CanalProtocol
@@ -39,6 +40,20 @@ def plain_values(limit=200):
         b'{"q":"DROP TABLE t","t":4}',
         b'{"u":{"a":{"t":252,"f":0,"v":"' + b"QUJD" * 50_000 + b'"}}}',
     )
+
+
+@pytest.mark.parametrize("codec", [SNAPPY, "lz4"])
+@pytest.mark.parametrize(("extension", "ordering"), [(True, Ordering.BY_COMMIT_TS), (False, Ordering.BY_OFFSET)])
+def test_compressed_messages_of_canal_json_tell_the_ordering(spark, codec, extension, ordering):
+    sent = {
+        "id": 0, "database": "s", "table": "t", "pkNames": ["id"], "isDdl": False, "type": "INSERT", "es": 1, "ts": 2,
+        "sql": "", "sqlType": {"id": 4}, "mysqlType": {"id": "int"}, "old": None, "data": [{"id": "1"}],
+        **({"_tidb": {"commitTs": 450000000000000001}} if extension else {}),
+    }  # fmt: skip
+    value = json.dumps(sent).encode()
+    subject = CanalProtocol("UTC", {}, Memory())
+    subject.begin(None, raw_frame(spark, [(None, packed(codec, value))]))
+    assert subject.ordering is ordering
 
 
 def others():

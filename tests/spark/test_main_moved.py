@@ -5,7 +5,7 @@ from spark.test_current import FEW, MANY, Stream
 
 from pipeline.errors import BatchFailed
 from pipeline.warehouse.iceberg import MAIN_MOVED, Table
-from pipeline.warehouse.state import APPEND, OPERATION
+from pipeline.warehouse.state import APPEND, BY_CLONE, OPERATION
 
 pytestmark = pytest.mark.spark
 
@@ -30,6 +30,38 @@ def test_is_staged_once_more_from_the_new_main(warehouse, rows):
     assert stream.rows() == stream.wanted({n: -n for n in range(rows)})
     assert stream.table.current.inherited(APPEND) == "another"
     assert stream.table.current.branches() == ["main"]
+
+
+class Compactor(Meddler):
+    """Compacts the table, as a person's `rewrite_data_files` beside a run does."""
+
+    def __call__(self, name):
+        if name == "linked" and self.left:
+            self.left -= 1
+            self.table.rewrite({"rewrite-all": "true"})
+
+
+def test_rows_that_a_compaction_has_moved_meanwhile_are_found_in_their_new_file(warehouse):
+    stream = Stream(warehouse, ["bigint"])
+    for start in range(0, 30, 10):
+        stream.take(*(("insert", n, n) for n in range(start, start + 10)))
+    before = {file.location for file in stream.table.live_files.files.values()}
+    stream.take(("update", 3, -3), ("delete", 14, None), step=Compactor(stream, 1))
+    assert before.isdisjoint(stream.table.live_files.files)
+    assert stream.rows() == stream.wanted({n: n for n in range(30) if n not in (3, 14)} | {3: -3})
+    assert BY_CLONE.read(stream.table.current.summary(stream.table.current.head())) is True
+
+
+def test_what_is_known_of_the_keys_of_a_file_stays_known(warehouse):
+    stream = Stream(warehouse, ["bigint"])
+    stream.take(*(("insert", n, n) for n in range(10)))
+    stream.take(("update", 3, -3))
+    (file, *_) = stream.table.live_files.files.values()
+    assert file.keys is not None
+    stream.table.current.mark({}, "main")  # a commit of another's
+    stream.take(("update", 4, -4))
+    assert stream.table.live_files.files[file.location].keys is file.keys
+    assert stream.rows() == stream.wanted({n: n for n in range(10)} | {3: -3, 4: -4})
 
 
 def test_fails_where_main_moves_again(warehouse):

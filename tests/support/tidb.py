@@ -47,7 +47,8 @@ class Tables:
     collected_up_to: int = 0
     """The safe point of garbage collection."""
     is_tidb: bool = True
-    denied: bool = False
+    hidden: set[tuple[str, str]] = field(default_factory=set)
+    """Tables on which the user has no right."""
     pause: float = 0.0
     """Seconds before each answer."""
     breaks: int = 0
@@ -96,8 +97,6 @@ class _Session(BaseSession):
         if isinstance(statement, exp.Set):
             return self._set(statement)
         assert isinstance(statement, exp.Select), sql
-        if self.tables.denied:
-            raise MysqlError(f"SELECT command denied to user '{USER}'@'%'", DENIED)
         if self._snapshot < self.tables.collected_up_to:
             raise MysqlError("GC life time is shorter than transaction duration", GC_TOO_EARLY)
         return self._of_columns(statement) if "information_schema" in sql else self._of_rows(statement)
@@ -115,7 +114,7 @@ class _Session(BaseSession):
     def _of_columns(self, statement: exp.Select) -> Any:
         wanted = {one.this.name: one.expression.name for one in statement.find_all(exp.EQ)}
         source = (wanted["table_schema"], wanted["table_name"])
-        columns = self.tables.columns.get(source, ())
+        columns = () if source in self.tables.hidden else self.tables.columns.get(source, ())
         rows = [
             (
                 one.name, one.data_type, one.column_type, "YES" if one.nullable else "NO",
@@ -129,6 +128,8 @@ class _Session(BaseSession):
     def _of_rows(self, statement: exp.Select) -> Any:
         source = statement.find(exp.Table)
         table = (source.db, source.name)
+        if table in self.tables.hidden:
+            raise MysqlError(f"SELECT command denied to user '{USER}'@'%' for table '{source}'", DENIED)
         if table not in self.tables.columns:
             raise MysqlError(f"Table '{source}' doesn't exist", NO_TABLE)
         by_name = {one.name: one for one in self.tables.columns[table]}

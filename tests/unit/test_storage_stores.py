@@ -133,6 +133,19 @@ def test_a_folder_that_was_not_changed_is_not_listed_again(tmp_path):
     assert path in tree.recent()
 
 
+@pytest.mark.parametrize("path", ["gone", "folder", "file/x", "x" * 300, "link", "link/inside", "pipe"])
+def test_what_is_no_file_is_not_there(tmp_path, path):
+    """A message names it, and whoever wrote that may have named anything."""
+    root = tmp_path / "root"
+    (root / "folder").mkdir(parents=True)
+    (root / "file").write_text("x")
+    (root / "link").symlink_to(root / "file")
+    os.mkfifo(root / "pipe")
+    with pytest.raises(FileNotFoundError):
+        FolderStore(root).read(path)
+    assert FolderStore(root).read("file") == b"x"
+
+
 def test_links_are_passed_over(tmp_path):
     tree = Tree(tmp_path / "root", FolderStore)
     tree.rows("s/t/5", 1)

@@ -1,9 +1,11 @@
 """Rows of which a message has the key alone, as a server of MySQL's protocol gives them (`upstream`)."""
 
 import json
+import socket
 import ssl
+import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 from support import certificates
@@ -106,6 +108,14 @@ class TestRows:
         assert PASSWORD not in str(Upstream("h", 1, USER, PASSWORD))
 
 
+def _answer_rubbish(listening):
+    with suppress(OSError):  # until the test ends
+        while True:
+            connection, _ = listening.accept()
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 10)
+            connection.close()
+
+
 class TestRefusals:
     def test_a_row_or_a_table_that_is_not_there_is_said(self, tables, ask):
         tables.put(TABLE, TS, 1, cells("now"))
@@ -150,10 +160,29 @@ class TestRefusals:
         tables.columns[TABLE] = (*COLUMNS[:2], COLUMNS[4], UpstreamColumn("f", "int", "int(11)"))
         assert ask(sent(key={"id": KEY["id"], "k": KEY["k"]})) == ["UPSTREAM_ROW_UNREADABLE"]
 
-    def test_a_server_that_denies_is_not_asked_again(self, tables, ask):
-        tables.denied = True
-        assert ask(sent(), sent(ts=TS + 1)) == ["UPSTREAM_FORBIDDEN"] * 2
-        assert sum(one.lstrip().startswith("SELECT") for one in tables.statements) == 1
+    def test_a_table_that_the_user_may_not_read_is_said_and_others_are_read(self, tables, ask):
+        tables.put(TABLE, TS, 1, cells("now"))
+        hidden = ("shop", "salaries")
+        tables.columns[hidden], tables.hidden = COLUMNS, {hidden}
+        denied, there = ask(sent(table=hidden), sent())
+        assert denied == "UPSTREAM_FORBIDDEN"
+        assert there["data"]
+
+    def test_a_user_that_is_denied_is_denied_for_all(self, tables, ask):
+        assert ask(sent(), sent(ts=TS + 1), password="wrong") == ["UPSTREAM_FORBIDDEN"] * 2  # noqa: S106 - of a test
+        assert tables.statements == []
+
+    def test_a_server_of_another_protocol_gives_nothing(self):
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            threading.Thread(target=_answer_rubbish, args=(listening,), daemon=True).start()
+            with closing(Upstream("127.0.0.1", listening.getsockname()[1], USER, PASSWORD).session()) as session:
+                assert made(next(session.messages([sent()], FORM))).startswith("UPSTREAM_")
+
+    def test_a_file_of_certificates_that_is_not_there_is_said_at_once(self, tmp_path):
+        begin = time.monotonic()
+        with closing(Upstream("127.0.0.1", 1, USER, PASSWORD, ca_file=str(tmp_path / "no")).session()) as session:
+            assert made(next(session.messages([sent()], FORM))) == "UPSTREAM_UNTRUSTED"
+        assert time.monotonic() - begin < 5
 
     @pytest.mark.parametrize("changes", [{"user": "nobody"}, {"password": "wrong"}])
     def test_a_user_that_is_not_known_is_refused(self, ask, changes):

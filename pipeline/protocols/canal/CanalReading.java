@@ -52,7 +52,9 @@ public class CanalReading implements UDF2 {
         private long hashOfNames;
         private long hashOfTypes;
         private long hashOfKey;
+        /** Whether the layout names the version's columns, and whether the row after has just these. */
         private boolean fits;
+        private boolean isWhole = true;
         private Object[] after;
         private Object[] before;
         private boolean[] isSent;
@@ -160,7 +162,7 @@ public class CanalReading implements UDF2 {
             for (boolean isFirst = true; isThere && goesOn(isFirst, ']'); isFirst = false) {
                 if (isFirst && columns != null && next() == '{') {
                     after = new Object[columns.length];
-                    row(after, new boolean[columns.length]);
+                    isWhole = row(after, new boolean[columns.length]);
                 } else {
                     any(0);
                 }
@@ -185,19 +187,25 @@ public class CanalReading implements UDF2 {
             }
         }
 
-        private void row(Object[] values, boolean[] areThere) throws Json.Damaged {
+        /** Whether each column is there, and no other. */
+        private boolean row(Object[] values, boolean[] areThere) throws Json.Damaged {
             take('{');
             int expected = 0;
+            int left = columns.length;
+            boolean areKnown = true;
             for (boolean isFirst = true; goesOn(isFirst, '}'); isFirst = false) {
                 name();
                 int column = placeIn(columns, expected);
                 UTF8String value = textOrNull();
+                areKnown &= column >= 0;
                 if (column >= 0) {
                     values[column] = value;
+                    left -= areThere[column] ? 0 : 1;
                     areThere[column] = true;
                     expected = column + 1;
                 }
             }
+            return areKnown && left == 0;
         }
 
         /** With only-output-updated-columns `old` has what was changed, and the rest is as it is now. */
@@ -213,7 +221,7 @@ public class CanalReading implements UDF2 {
                 id, database, table, type, isDdl, es, Boolean.valueOf(hasSql), Boolean.valueOf(hasNames && hasTypes),
                 Boolean.valueOf(hasExtension), commitTs, watermarkTs, handleKeyOnly, location, rows,
                 Long.valueOf(31 * (31 * hashOfNames + hashOfTypes) + hashOfKey),
-                Boolean.valueOf(fits), Boolean.valueOf(isSound), after, completed()
+                Boolean.valueOf(fits && isWhole), Boolean.valueOf(isSound && (isWhole || !fits)), after, completed()
             });
         }
     }

@@ -22,16 +22,18 @@ if TYPE_CHECKING:
 
 _TYPE = re.compile(r"(\w+)(?:\((.*)\))?((?: unsigned| zerofill)*)", re.DOTALL)
 _BETWEEN = "','"
+_MOST_COLUMNS = 4_096
+"""TiDB's own limit, with `table-column-count-limit` as large as it may be."""
 
 
 def read_layout(names: Sequence[str], types: str, primary_key: Collection[str]) -> RowLayout | None:
-    """The layout of a row with these columns. `types`: `mysqlType`. None where that is of no table."""
+    """The layout of a row with these columns. `types`: `mysqlType`. None where that is of no table of TiDB's."""
     try:
         by_name = json.loads(types)
         columns = tuple(_column(name, by_name[name], handle=name in primary_key) for name in names)
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    if not columns or len({name.casefold() for name in names}) < len(names) or "" in names:
+    if not 0 < len(columns) <= _MOST_COLUMNS or len({name.casefold() for name in names}) < len(names) or "" in names:
         return None
     written = [[column.name, by_name[column.name], column.handle] for column in columns]
     return RowLayout(columns, bits_of(json.dumps(written)))

@@ -24,6 +24,7 @@ from pipeline.protocols.large.form import LargeMessages
 from pipeline.protocols.layouts.head import COMMIT_TS, HEAD, ROW, SCHEMA, TABLE, head
 from pipeline.protocols.layouts.protocol import LayoutProtocol
 from pipeline.protocols.layouts.statements import read_statements
+from pipeline.protocols.unpacking import unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -78,6 +79,8 @@ class CanalProtocol(LayoutProtocol):
             self._plain = earlier is Ordering.BY_OFFSET
         elif self._plain is None and first is not None:
             self._plain = messages.are_plain(first)
+            if self._plain is None:  # messages may be compressed inside, and then none of them is JSON
+                self._plain = messages.are_plain(unpacked(first, of_records=False))
 
     def header(self) -> MessageHeader:
         """See `SourceProtocol.header`."""

@@ -84,8 +84,8 @@ class CanalRows:
     def fault(self, version: TableVersion) -> Column | None:
         """Where it is not one row, or has other columns than the version."""
         read = F.col(_alias(version))
-        return F.when(_is_of(version) & ~is_one_row(read), F.lit(VALUE_UNREADABLE)).when(
-            ~read.getField("fits"), F.lit(COLUMNS_DIFFER)
+        return F.when(_is_of(version) & ~read.getField("fits"), F.lit(COLUMNS_DIFFER)).when(
+            _is_of(version) & ~is_one_row(read), F.lit(VALUE_UNREADABLE)
         )
 
 

@@ -54,6 +54,8 @@ _CODES = {
 _PASSING = (1040, 1205, 1317, 2002, 2003, 2006, 2013, 2055, 9001, 9002, 9003, 9004, 9005, 9007, 9008, 9010, 9011, 9012)
 """Errors that may be gone the next time: too many connections, none, and those of TiKV, PD and TiFlash."""
 _NO_TLS = 2026
+_OF_A_TABLE = (1044, 1142, 1143)
+"""Of `_DENIED`: those that say nothing of other tables."""
 _FOR_ALL = (UPSTREAM_FORBIDDEN, UPSTREAM_UNREACHABLE, UPSTREAM_UNTRUSTED, UPSTREAM_NOT_TIDB)
 """Where the server says one of these, it is not asked for another row in the same task."""
 _COLUMNS = """
@@ -102,11 +104,11 @@ class Upstream:
 
 
 class _NotGiven(Exception):
-    """Rows cannot be had; the code says why."""
+    """Rows cannot be had; the code says why. `for_all`: no other row can be had either."""
 
-    def __init__(self, code: str) -> None:
+    def __init__(self, code: str, *, for_all: bool = False) -> None:
         super().__init__(code)
-        self.code = code
+        self.code, self.for_all = code, for_all
 
 
 @dataclass(slots=True)
@@ -136,7 +138,8 @@ class _TableAt:
     def _columns(self) -> Columns:
         listed = self.session.rows(_COLUMNS, (self.schema, self.table), self.commit_ts)
         columns = [_column(*row) for row in listed if _VIRTUAL not in _text(row[-1])]
-        if not columns:
+        if not columns:  # there is no such table, or TiDB hides it from this user: then it refuses this
+            self.session.rows(f"SELECT 1 FROM {self._name} LIMIT 0", (), self.commit_ts)  # noqa: S608 - quoted
             raise _NotGiven(UPSTREAM_ROW_MISSING)
         return {column.name: column for column in columns}
 
@@ -150,16 +153,19 @@ class _TableAt:
                 rows[handle] = None if handle in rows else row
         return rows
 
+    @property
+    def _name(self) -> str:
+        return f"{quoted(self.schema)}.{quoted(self.table)}"
+
     def _select(
         self, columns: Columns, names: Sequence[str], keys: Sequence[SentRow]
     ) -> tuple[str, Sequence[SqlValue]]:
         """A SELECT for the rows with these keys, and what is to be put into it."""
         chosen = ",".join(column.asked for column in columns.values())
-        table = f"{quoted(self.schema)}.{quoted(self.table)}"
         key = f"({','.join(map(quoted, names))})"
         places = ",".join([f"({','.join(['%s'] * len(names))})"] * len(keys))
         values = [columns[name].literal(key[name]) for key in keys for name in names]
-        return f"SELECT {chosen} FROM {table} WHERE {key} IN ({places})", values  # noqa: S608 - names are quoted
+        return f"SELECT {chosen} FROM {self._name} WHERE {key} IN ({places})", values  # noqa: S608 - names are quoted
 
 
 _Handle = frozenset[tuple[str, "SentValue"]]
@@ -219,7 +225,7 @@ def _column(*cells: bytes | None) -> UpstreamColumn:
 
 
 def _text(cell: bytes | None) -> str:
-    return (cell or b"").decode()
+    return (cell or b"").decode(errors="replace")  # members of an ENUM may be no UTF-8
 
 
 @dataclass(slots=True)
@@ -239,7 +245,7 @@ class Session:
         try:
             answer: Sequence[tuple[bytes | None, ...]] = _RETRIES(self._asked, statement, values, snapshot)
         except _NotGiven as refusal:
-            self._given_up = refusal.code if refusal.code in _FOR_ALL else ""
+            self._given_up = refusal.code if refusal.for_all else ""
             raise
         return answer
 
@@ -270,13 +276,14 @@ class Session:
                 cursor.execute(statement, values)
                 answer: Sequence[tuple[bytes | None, ...]] = cursor.fetchall()
                 return answer
-        except (err.Error, OSError) as error:
-            code = _code_of(error)
+        except Exception as error:  # a server of another protocol makes the client fail in any way
+            code, number = _code_of(error), error.args[0] if error.args else None
             _log.warning("the upstream refuses to give a row", code=code, why=reason(error))
-            if code == UPSTREAM_UNREACHABLE:
-                with suppress(err.Error, OSError):
+            if code == UPSTREAM_UNREACHABLE or not isinstance(error, err.Error):
+                with suppress(Exception):
                     self.close()
-            raise _NotGiven(code) from error
+            for_all = code in _FOR_ALL and number not in _OF_A_TABLE
+            raise _NotGiven(code, for_all=for_all) from error
 
     def _connected(self) -> Any:
         given = self.upstream
@@ -302,6 +309,8 @@ _RETRIES = Retrying(
 def _code_of(error: Exception) -> str:
     number = error.args[0] if error.args else None
     if number == _NO_TLS or isinstance(getattr(error, "original_exception", None), ssl.SSLError):
+        return UPSTREAM_UNTRUSTED
+    if isinstance(error, ssl.SSLError | FileNotFoundError | PermissionError):  # of `ca_file`
         return UPSTREAM_UNTRUSTED
     if isinstance(error, OSError | err.InterfaceError) or number in _PASSING:
         return UPSTREAM_UNREACHABLE

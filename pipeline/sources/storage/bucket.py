@@ -39,7 +39,7 @@ _PAGE = 1000
 _PATIENCE = 600.0
 """Seconds for which a store that does not answer is asked again."""
 _LONGEST_PAUSE = 30.0
-_NOT_THERE = ("NoSuchKey", "NotFound", "NoSuchBucket")
+_NOT_THERE = ("NoSuchKey", "NotFound", "NoSuchBucket", "KeyTooLongError", "XMinioInvalidObjectName")
 _FORBIDDEN = ("AccessDenied", "Forbidden", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken")
 _BEYOND_ITS_END = ("InvalidRange",)
 _LONGEST_NAME = 1024

@@ -10,6 +10,7 @@ import stat
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from errno import ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, ENXIO
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pyarrow import fs
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from pipeline.sources.storage.lanes import LiveFolders
 
+_NO_FILE = (ENOENT, ENOTDIR, ENAMETOOLONG, ELOOP, ENXIO)
 _SETTLES_IN_NS = 2_000_000_000
 """For so long after a change a folder may change again without another time."""
 
@@ -109,9 +111,7 @@ class FolderStore:
 
     def read(self, path: str, start: int = 0, size: int | None = None) -> bytes:
         """See `Store.read`."""
-        with (self.root / path).open("rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise FileNotFoundError(path)
+        with os.fdopen(_opened(self.root / path), "rb") as file:
             file.seek(start)
             return file.read(-1 if size is None else size)
 
@@ -208,6 +208,20 @@ class ArrowStore:
     def _path(self, info: fs.FileInfo) -> str:
         path: str = info.path.removeprefix(f"{self.root}/")
         return path
+
+
+def _opened(path: Path) -> int:
+    """A file that is open. Raises `FileNotFoundError` for what is none, be it a folder, a link or an odd name."""
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in _NO_FILE:
+            raise FileNotFoundError(error.errno, error.strerror, str(path)) from error
+        raise
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise FileNotFoundError(ENOENT, "it is no file", str(path))
+    return number
 
 
 def walked(

@@ -115,15 +115,22 @@ def clone(
 
 
 def _live(table: TablePair, current: Table) -> LiveFiles:
-    """The files of the current table, read anew where another than `clone` has committed."""
+    """The files of the current table, listed anew where another than `clone` has committed.
+
+    What is known of the keys of a file stays known: a file never changes.
+    """
     head, key = current.head(), tuple(field_ids(current)[column.name] for column in table.layout.key)
     live = table.live_files
     if live is not None and live.snapshot == head and live.key == key:
         return live
+    before = live.files if live is not None and live.key == key else {}
     live = LiveFiles(key, head)
     shown = files.scanned(current)
     for location, rows in shown.files:
-        live.files[location] = LiveFile(location, str(files.local(location)), rows)
+        file = LiveFile(location, str(files.local(location)), rows)
+        if location in before:
+            file.groups, file.keys = before[location].groups, before[location].keys
+        live.files[location] = file
     for location, gone in deleted_rows(str(files.local(delete)) for delete in shown.deletes).items():
         if location in live.files:
             live.files[location].delete(gone)
