@@ -71,6 +71,8 @@ IN_ONE_BATCH = chosen(
     "ddl_nokey-simple_json",
     "lifecycle-canal_json_content_compatible",
 )
+READ_BY_ALL = ("all_types-simple_json", "lifecycle-canal_json_content_compatible")
+"""By default other readers than PyIceberg see these: the first has excerpts in its current tables, the second links."""
 AT_RANDOM = seeded(
     chosen(
         "key_updates-open_raw",
@@ -155,7 +157,8 @@ def test_a_whole_scenario_in_one_batch_gives_tidbs_tables(case, running):
     with running(case) as run:
         run.take()
         assert_the_end_is_tidbs(run)
-        assert_none(list(readers_differ(run.warehouse, run.pipeline.context.spark)))
+        if EVERY or str(case) in READ_BY_ALL:
+            assert_none(list(readers_differ(run.warehouse, run.pipeline.context.spark)))
         held = [held_table(case, source) for source in case.final]
         if not all(held):
             assert_none(list(cut_of_the_end(run.loaded.sent, run.warehouse)))

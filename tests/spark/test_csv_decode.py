@@ -93,9 +93,7 @@ def test_a_line_that_is_not_what_its_version_says_is_a_dead_letter(spark, record
     assert b'"path":"s/t/7/CDC000001.csv"' in bytes(changes[1][change.KEY_BYTES])
 
 
-@pytest.mark.parametrize(
-    ("binary", "good", "bad"), [("hex", "00FF41", ("0g", "0")), ("base64", "AP9B", ("AP9", "A!9B"))]
-)
+@pytest.mark.parametrize(("binary", "good", "bad"), [("hex", "00FF41", ("0g", "0")), ("base64", "AP9B", ("A!9B",))])
 def test_bytes_are_written_as_the_settings_say(spark, binary, good, bad):
     columns = (VERSION.columns[0], SourceColumn("b", types.BINARY, "BLOB"))
     mapping = ColumnMapping(

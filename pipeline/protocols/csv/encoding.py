@@ -66,8 +66,9 @@ class CsvValues(TextValues):
     form: CsvForm
 
     def octets(self, sent: Column) -> Column:
-        """Base64, or hexadecimal."""
-        return F.try_to_binary(sent, F.lit(self.form.binary))
+        """Base64, or hexadecimal, of which Spark also takes half an octet."""
+        octets = F.try_to_binary(sent, F.lit(self.form.binary))
+        return F.when(F.length(sent) % 2 == 0, octets) if self.form.binary == "hex" else octets
 
     def instant(self, sent: Column, timezone: str) -> Value:
         """The clock of the changefeed's time zone."""
