@@ -118,7 +118,7 @@ BY_CANAL_JSON = Tale(
         Act("changes-appended", 26, forget=True),
         Act("published"),
         Act("changes-appended", 40, environment=SMALL),
-        Act("linked", 54, forget=True),
+        Act("published", 54, forget=True),
         Act("ledger-appended", 68, environment=SMALL),
         Act("before-spark-commit"),
     ),
