@@ -66,12 +66,8 @@ class BucketStore:
     """The entity tags of the index files that were looked at: each has the name of its folder's newest file."""
     _stopping: threading.Event = field(default_factory=threading.Event, init=False, repr=False)
 
-    def __getstate__(self) -> tuple[str, str, Mapping[str, str]]:
-        return self.bucket, self.prefix, self.options
-
-    def __setstate__(self, state: tuple[str, str, Mapping[str, str]]) -> None:
-        self.bucket, self.prefix, self.options = state
-        self._client, self._foreign, self._indexes, self._stopping = None, set(), {}, threading.Event()
+    def __reduce__(self) -> tuple[type[BucketStore], tuple[str, str, Mapping[str, str]]]:
+        return BucketStore, (self.bucket, self.prefix, self.options)  # an executor has a client of its own
 
     def everything(self) -> Iterator[StoredFile]:
         """See `Store.everything`."""

@@ -74,13 +74,15 @@ class ColumnFile:
         """
         names = [self.paths[field_id] for field_id in field_ids if field_id in self.paths]
         taken: list[pa.RecordBatch] = []
+        size = 0
         for start, part in self._parts(names):
             first, last = np.searchsorted(rows, (start, start + part.num_rows))
             if first < last:
                 taken.append(part.take(pa.array(rows[first:last] - start)))
-            if sum(batch.nbytes for batch in taken) >= _EXCERPT_BYTES:
+                size += taken[-1].nbytes
+            if size >= _EXCERPT_BYTES:
                 yield pa.Table.from_batches(taken)
-                taken = []
+                taken, size = [], 0
         if taken:
             yield pa.Table.from_batches(taken)
 
