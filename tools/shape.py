@@ -6,8 +6,8 @@
 2. Only `ASKS` compares orderings: everything else is given the ordering that it works in.
 3. Nothing is passed by its identity (`id`).
 4. No modules import each other in a circle, not for their types either.
-5. The room has at most `TOTAL` lines: 85 % of what it had at 0c4b4c4, 65 for small batches (decision 012), and 95 for
-   statements ahead (decision 013).
+5. The room has at most `TOTAL` lines: 85 % of what it had at 0c4b4c4, 65 for small batches (decision 012), 95 for
+   statements ahead (decision 013), and 20 for batches whose files say what they have (decision 008).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 LINES, METHODS, FIELDS = 300, 20, 12
-TOTAL = 6_438
+TOTAL = 6_458
 TABLES_OF_DATA: dict[str, str] = {}
 """Modules that may be longer, each with the reason. There is none."""
 ASKS = "pipeline/ingest/ordering.py"

@@ -14,6 +14,7 @@ from pipeline.lake.schemas import DescribedVersions
 from pipeline.model import change
 from pipeline.model.names import quoted
 from pipeline.model.places import POSITION, RECORD_BITS, Partition
+from pipeline.model.set_aside import IN_COLUMN
 from pipeline.protocols.build import protocol_of, registry_of
 from pipeline.protocols.reading import prepared_and_read
 from pipeline.protocols.recognise import recognise
@@ -228,6 +229,7 @@ def _decode(
     old = F.when(F.col(change.BEFORE).isNotNull(), F.array(*before)) if before else F.lit(None)
     rows = rules.judged(protocol.recipe(table, mapping).of(prepared.where(protocol.where(table)))).select(
         change.OP, change.COMMIT_TS, change.INDEX, F.col(change.ERROR).alias("error"), change.CHECKSUM,
+        F.col(change.UNREAD).alias("unread"),
         F.array(*(_shown(F.col(quoted(name))) for name in names)).alias("after"),
         old.alias("old"),
         F.col(change.UNREPRESENTABLE).alias("lost"),
@@ -237,7 +239,8 @@ def _decode(
     types = {column.name: column.tidb_type for column in layout.columns}
     for row in rows.orderBy(change.INDEX).limit(MOST_CHANGES).collect():
         if row["error"] is not None:
-            inspection.refusals.append((row["error"], protocol.sentences().get(row["error"], "")))
+            column = row["unread"] and f"{IN_COLUMN}{row['unread']}"
+            inspection.refusals.append((row["error"], protocol.sentences().get(row["error"], "") + (column or "")))
         else:
             header, columns = _columns(row, names, types)
             inspection.changes.append(ShownChange(_did(row, table), header, columns, _judged(row, rules)))

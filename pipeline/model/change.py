@@ -40,6 +40,8 @@ VALUE_BYTES = "_ticdc#value_bytes"
 ARRIVED_AT = "_ticdc#arrived_at"
 """Columns of the frame that no table keeps: why a message could not be decoded, its bytes, its timestamp. Their names
 are none that a source column has."""
+UNREAD = "_ticdc#unread"
+"""Another one: the column whose value could not be read, the first one, where that is why there is an `ERROR`."""
 CHECKSUM = "_ticdc#checksum"
 """Another one: TRUE where the checksum that came with the row is the row's, FALSE where it is not or TiCDC itself says
 that the row is corrupted. NULL where that is not known: none was sent, its version is unknown, the row is a delete, or

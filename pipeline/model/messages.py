@@ -374,7 +374,7 @@ class SourceProtocol(Protocol):
 
         The frame has the envelope of `model.change` without `_batch_id` and `_ingested_at`, the targets, and `_error`
         (a code where the message cannot be decoded, else NULL), `_key_bytes`, `_value_bytes`, `_arrived_at`,
-        `_checksum` (`change.CHECKSUM`; it is computed only where it is selected).
+        `_unread` and `_checksum` (`change.UNREAD`, `change.CHECKSUM`; they are computed only where they are selected).
         """
         ...
 
@@ -386,6 +386,10 @@ class SourceProtocol(Protocol):
         `raw` is not prepared. What it says of single versions (where each stands, how many rows it has, between
         which commit ts) may be too much.
         """
+        ...
+
+    def kinds_of_rows(self, versions: Collection[tuple[TableName, SchemaId]]) -> frozenset[Kind]:
+        """`Messages.kinds` of a batch that has rows of these versions alone, as far as the protocol knows."""
         ...
 
     def is_newest(self, seen: SeenVersion) -> bool:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from pipeline.model import change
 from pipeline.model.text import kept
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pyspark.sql import Column
 
@@ -59,3 +60,9 @@ class Materialised:
     @property
     def _lost_name(self) -> str:
         return f"{self.name}_lost"
+
+
+def first_unread(values: Iterable[tuple[str, Materialised]]) -> Column:
+    """`change.UNREAD` of rows with these values, each with its target."""
+    names = [F.when(unread, F.lit(name)) for name, value in values if (unread := value.unread) is not None]
+    return F.coalesce(*names, F.lit(None).cast("string")).alias(change.UNREAD)

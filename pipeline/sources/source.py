@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pipeline.errors import PipelineError
+    from pipeline.model.columns import SchemaId
     from pipeline.model.frontier import Frontier
     from pipeline.model.messages import Messages
+    from pipeline.model.names import TableName
     from pipeline.model.places import PartitionId, Position, Range
     from pipeline.protocols.large.completion import Completion
 
@@ -78,10 +80,14 @@ class Resumed(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """The positions [start, end) that a source has planned for a batch. A partition without a start begins at 0."""
+    """The positions [start, end) that a source has planned for a batch. A partition without a start begins at 0.
+
+    `versions`: of which tables and versions all its records are rows, if the source knows that; else None.
+    """
 
     start: Mapping[Partition, Position]
     end: Mapping[Partition, Position]
+    versions: frozenset[tuple[TableName, SchemaId]] | None = None
 
 
 class Taken(NamedTuple):

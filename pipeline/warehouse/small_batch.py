@@ -172,4 +172,4 @@ def _planned(wanted: _PlanKey) -> _AppendPlan | None:
         return None
 
 
-_NOT_APPENDED = (change.CHECKSUM, change.KEY_BYTES, change.VALUE_BYTES, change.ARRIVED_AT)
+_NOT_APPENDED = (change.UNREAD, change.CHECKSUM, change.KEY_BYTES, change.VALUE_BYTES, change.ARRIVED_AT)

@@ -30,7 +30,7 @@ def test_what_there_is_how_it_is_laid_out_and_what_could_be_deleted(tmp_path):
     assert f"✓ storage       {tree.shown}: {rows} files of rows, " in text
     assert "✓ changefeed    files have one folder per day, numbers of 20 digits (" in text
     assert "one folder per partition" in text
-    assert "! storage       a run skips 1 file and 1 link: ku/t_pk/_SUCCESS" in text
+    assert "! storage       a run skips 1 file and 1 link or folder: ku/t_pk/_SUCCESS, link" in text
     assert f"✗ storage       SCHEMA_FILE_DAMAGED: {schema}" in text
     assert "`metadata` was last written" in text
     assert "✓ cleanup       source.cleanup: a run deletes " in text

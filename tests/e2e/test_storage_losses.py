@@ -31,7 +31,9 @@ def test_each_refusal_says_what_is_lost_and_run_accept_goes_on(tmp_path):
     tree.copy_under_another_number(orders)
     (second,) = (tree.shown / orders).parent.glob("CDC*2.csv")
     second.rename(second.with_name(second.name.replace("2.csv", "4.csv")))
-    with pytest.raises(Refused, match=r"FILE_MISSING: shop/orders/.*: files 2 to 3 (.|\n)*--accept FILE_MISSING"):
+    with pytest.raises(
+        Refused, match=r"FILE_MISSING: .*: 2 to 3 of shop/orders/.* \(shop.orders\)(.|\n)*--accept FILE_MISSING"
+    ):
         run(settings)
     run(settings, "FILE_MISSING")
     run(settings)  # it is known by now
@@ -41,13 +43,17 @@ def test_each_refusal_says_what_is_lost_and_run_accept_goes_on(tmp_path):
     with pytest.raises(Refused, match="CHECKPOINT_WENT_BACK"):
         run(settings)
     run(settings, "CHECKPOINT_WENT_BACK")
+    run(settings)  # it is known by now
+    checkpoint.write_text('{"checkpoint-ts":430000000000000000}')
+    with pytest.raises(Refused, match="CHECKPOINT_WENT_BACK"):
+        run(settings)
     checkpoint.write_text(said)
     run(settings)
     lost = tree.shown / orders
     for file in lost.parent.glob("CDC*.csv"):
         file.unlink()
     tree.write(str((lost.parent / f"CDC{9:020}.csv").relative_to(tree.shown)), (tree.whole / orders).read_bytes())
-    with pytest.raises(Refused, match="FILES_EXPIRED"):
+    with pytest.raises(Refused, match=r"FILES_EXPIRED: .*: [\d to]+ of shop/orders/.* \(shop.orders\)"):
         run(settings)
     run(settings, "FILES_EXPIRED")
 

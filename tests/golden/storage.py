@@ -70,19 +70,20 @@ class Tree:
         return [path for path in self.paths() if isinstance(read_path(path), DataFile)]
 
     def events(self) -> Counter[int]:
-        """How many row events the files have, by commit ts; a D and an I that say so are one UPDATE."""
+        """How many row events the files have, by commit ts."""
+        return sum((self.events_of(path) for path in self.rows()), Counter())
+
+    def events_of(self, path: str) -> Counter[int]:
+        """How many row events a file has, by commit ts; a D and an I that say so are one UPDATE."""
+        content = (self.whole / path).read_bytes().decode("latin-1")
+        if path.endswith(".json"):
+            return Counter(json.loads(line)["_tidb"]["commitTs"] for line in content.split("\r\n")[:-1])
         events: Counter[int] = Counter()
-        for path in self.rows():
-            content = (self.whole / path).read_bytes().decode("latin-1")
-            if path.endswith(".json"):
-                lines = content.split("\r\n")[:-1]
-                events.update(json.loads(line)["_tidb"]["commitTs"] for line in lines)
+        for row in csv.reader(io.StringIO(content, newline="")):
+            if row[0].startswith("ticdc-meta$"):
                 continue
-            for row in csv.reader(io.StringIO(content, newline="")):
-                if row[0].startswith("ticdc-meta$"):
-                    continue
-                is_first_half = row[0] == "D" and row[4:5] == ["true"]
-                events[int(row[3])] += not is_first_half
+            is_first_half = row[0] == "D" and row[4:5] == ["true"]
+            events[int(row[3])] += not is_first_half
         return events
 
     def show(self, paths: Iterable[str], checkpoint_ts: int | None = None) -> None:

@@ -52,6 +52,13 @@ def changes_of(warehouse):
     return Counter(row["_commit_ts"] for row in changes)
 
 
+def assert_accounts(tree, warehouse):
+    """Of each file every event is a change or held."""
+    changes = Counter(row["_topic"] for rows in warehouse.changes().values() for row in rows)
+    held = Counter(row["topic"] for row in rows_of(warehouse, "held") if row["topic"] in tree.rows())
+    assert changes + held == Counter({path: tree.events_of(path).total() for path in tree.rows()})
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_whole_tree_is_tidbs_tables(case, tmp_path):
     tree = Tree.of(case, tmp_path)
@@ -61,6 +68,7 @@ def test_a_whole_tree_is_tidbs_tables(case, tmp_path):
     assert_none(differences(case, warehouse, tables_at_the_end(case), held))
     assert {f"{row['schema_name']}.{row['table_name']}" for row in open_rows(warehouse, "held")} == held
     assert open_rows(warehouse, "dead_letters") == open_rows(warehouse, "quarantine") == []
+    assert_accounts(tree, warehouse)
     if not held:
         assert changes_of(warehouse) == tree.events()
     assert [row["level"] for row in rows_of(warehouse, "batches")] == ["partial" if held else "exact"]

@@ -75,20 +75,20 @@ GOOD = f'"I","t","s",{TS},1,"x","y"'
 
 
 @pytest.mark.parametrize(
-    ("record", "code"),
+    ("record", "code", "column"),
     [
-        (f'"I","t","s",{TS},1,"x"', "COLUMNS_DIFFER"),
-        (f'"I","t","s",{TS},1,"x","y","z"', "COLUMNS_DIFFER"),
-        (f'"I","t","s",{TS},1,"x"w,"y"', "CSV_VALUE_UNREADABLE"),
-        (f'"I","t","s",{TS},1,"x""y","y', "CSV_VALUE_UNREADABLE"),
-        (f'"I","t","s",{TS},one,"x","y"', "CSV_VALUE_UNREADABLE"),
-        (f'"I","t","s",{TS},99999999999,"x","y"', "CSV_VALUE_UNREADABLE"),
+        (f'"I","t","s",{TS},1,"x"', "COLUMNS_DIFFER", None),
+        (f'"I","t","s",{TS},1,"x","y","z"', "COLUMNS_DIFFER", None),
+        (f'"I","t","s",{TS},1,"x"w,"y"', "CSV_VALUE_UNREADABLE", None),
+        (f'"I","t","s",{TS},1,"x""y","y', "CSV_VALUE_UNREADABLE", None),
+        (f'"I","t","s",{TS},one,"x","y"', "CSV_VALUE_UNREADABLE", "id"),
+        (f'"I","t","s",{TS},99999999999,"x","y"', "CSV_VALUE_UNREADABLE", "id"),
     ],
 )
-def test_a_line_that_is_not_what_its_version_says_is_a_dead_letter(spark, record, code):
+def test_a_line_that_is_not_what_its_version_says_is_a_dead_letter(spark, record, code, column):
     changes, messages = decoded(spark, CsvForm(), [GOOD, record])
     assert messages.refused == ()
-    assert [one[change.ERROR] for one in changes] == [None, code]
+    assert [(one[change.ERROR], one[change.UNREAD]) for one in changes] == [(None, None), (code, column)]
     assert bytes(changes[1][change.VALUE_BYTES]) == record.encode()
     assert b'"path":"s/t/7/CDC000001.csv"' in bytes(changes[1][change.KEY_BYTES])
 
@@ -103,6 +103,7 @@ def test_bytes_are_written_as_the_settings_say(spark, binary, good, bad):
     version = replace(VERSION, columns=columns)
     changes, _ = decoded(spark, CsvForm(binary=binary), records, version, mapping)
     assert [one[change.ERROR] for one in changes] == [None, *["CSV_VALUE_UNREADABLE"] * len(bad), None]
+    assert [one[change.UNREAD] for one in changes] == [None, *["b"] * len(bad), None]
     assert (changes[0].b, changes[-1].b) == (b"\x00\xff\x41", b"")
 
 

@@ -146,14 +146,16 @@ def test_what_is_no_file_is_not_there(tmp_path, path):
     assert FolderStore(root).read("file") == b"x"
 
 
-def test_links_are_passed_over(tmp_path):
+def test_links_and_folders_called_like_files_are_passed_over(tmp_path):
     tree = Tree(tmp_path / "root", FolderStore)
     tree.rows("s/t/5", 1)
     (tmp_path / "other").mkdir()
     (tmp_path / "root/s/link").symlink_to(tmp_path / "other")
     (tmp_path / "root/s/t/5/CDC000002.csv").symlink_to(tmp_path / "root/s/t/5/CDC000001.csv")
+    (tmp_path / "root/s/t/5/CDC000003.csv").mkdir()
+    (tmp_path / "root/s/t/5/CDC000003.csv/CDC000001.csv").touch()
     assert tree.everything() == ["s/t/5/CDC000001.csv"]
-    assert tree.store.passed_over == 2
+    assert sorted(tree.store.no_files) == ["s/link", "s/t/5/CDC000002.csv", "s/t/5/CDC000003.csv"]
 
 
 @pytest.mark.parametrize(

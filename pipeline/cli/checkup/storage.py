@@ -154,12 +154,12 @@ def _expiry(settings: Settings, facts: _Listing) -> Iterator[Finding]:
 
 
 def _passed_over(facts: _Listing, store: Store) -> Iterator[Finding]:
-    links = store.passed_over if isinstance(store, FolderStore) else 0
-    if facts.strange or links:
-        named = some(facts.strange) or "links"
+    no_files = store.no_files if isinstance(store, FolderStore) else []
+    if facts.strange or no_files:
+        others = "1 link or folder" if len(no_files) == 1 else f"{len(no_files):,} links or folders"
         yield note(
             "storage",
-            f"a run skips {counted(len(facts.strange), 'file')} and {counted(links, 'link')}: {named}",
+            f"a run skips {counted(len(facts.strange), 'file')} and {others}: {some([*facts.strange, *no_files])}",
             "nothing to do if they are not the changefeed's; if they are rows of another protocol, source.protocol is "
             "wrong",
         )

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from pipeline.ingest.context import PipelineContext
     from pipeline.ingest.reading import EventReader
     from pipeline.ingest.routed import RawBatch
-    from pipeline.model.messages import Messages, Prediction
+    from pipeline.model.columns import SchemaId
+    from pipeline.model.messages import Kind, Messages, Prediction
     from pipeline.model.places import Partition, Range
     from pipeline.sources.source import Planned
     from pipeline.warehouse.changes import Appended
@@ -65,7 +66,9 @@ def _speculate(
 ) -> SpeculativeAppend | None:
     """Append the batch on a branch as if it were as expected; None if none is expected, or it turned out otherwise."""
     batch_id = context.run.batch_id
-    table = context.tables.find(context.run.profile.table) if context.run.profile.table else None
+    versions = planned.versions if planned else None
+    name, kinds = _expected(context, versions)
+    table = context.tables.find(name) if name else None
     committed = context.run.ledger.committed.of_names({stream_id: name for name, stream_id in stream_ids.items()})
     ranges = _ranges(planned, committed) if planned else {}
     if context.source.count(ranges) < LEAST_ROWS:
@@ -75,10 +78,11 @@ def _speculate(
         return None
     # Rows without a key are read first, to see whether they are sent again. An append says in which streams rows of the
     # table are: other streams may have watermarks alone, or rows of another table of this name (`origins`).
-    if not table.layout.handle or not streams <= table.streams_at() or not may_be_written(context.tables, table):
+    is_its_own = versions is not None or streams <= table.streams_at()
+    if not table.layout.handle or not is_its_own or not may_be_written(context.tables, table):
         return None
     mapping = table.layout.mapping
-    prediction = context.protocol.predict(raw, context.run.profile.kinds, ranges, mapping)
+    prediction = context.protocol.predict(raw, kinds, ranges, mapping)
     if prediction is None:
         return None
     rules = context.rules_of(prediction.table, table.layout)
@@ -95,6 +99,22 @@ def _speculate(
         return SpeculativeAppend(staged, mapping, rules, messages)
     staged.drop()
     return None
+
+
+def _expected(
+    context: PipelineContext, versions: frozenset[tuple[TableName, SchemaId]] | None
+) -> tuple[TableName | None, frozenset[Kind]]:
+    """The table that a batch is expected to have rows of, and the kinds of its messages: those of the last batches.
+
+    `versions`: what the source says (`Planned`), which does before the first rows, too.
+    """
+    profile = context.run.profile
+    if versions is None:
+        return profile.table, profile.kinds
+    kinds = context.protocol.kinds_of_rows(versions)
+    if profile.kinds and versions:
+        return (profile.table, profile.kinds) if kinds <= profile.kinds else (None, kinds)
+    return (next(iter(versions))[0] if len(versions) == 1 else None), kinds
 
 
 def _is_right(prediction: Prediction, appended: Appended) -> bool:
@@ -119,6 +139,6 @@ def _is_of(table: TablePair, messages: Messages) -> bool:
 
 def _ranges(planned: Planned, committed: Mapping[Partition, int]) -> dict[Partition, Range]:
     """The ranges that are new; none if one of them begins before what is committed."""
-    start, end = planned
+    start, end = planned.start, planned.end
     news = {at: (start.get(at, 0), until) for at, until in end.items() if until > start.get(at, 0)}
     return {} if any(at not in committed or begin < committed[at] for at, (begin, _) in news.items()) else news

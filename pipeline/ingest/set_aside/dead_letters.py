@@ -12,7 +12,7 @@ from pipeline.model.messages import INDEX
 from pipeline.model.names import quoted
 from pipeline.model.places import PARTITION, POSITION, STREAM, shown, shown_key
 from pipeline.model.projection import walled
-from pipeline.model.set_aside import FENCED, OPEN
+from pipeline.model.set_aside import FENCED, IN_COLUMN, OPEN
 from pipeline.warehouse import changes
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def _facts(refusal: Undecodable) -> dict[str, Column]:
 def unreadable(frame: DataFrame, sentences: Mapping[str, str]) -> DataFrame:
     """The dead letters of a change frame."""
     text = F.coalesce(*(F.when(F.col(change.ERROR) == code, F.lit(sentence)) for code, sentence in sentences.items()))
+    text = F.concat(text, F.coalesce(F.concat(F.lit(IN_COLUMN), F.col(change.UNREAD)), F.lit("")))
     rows = walled(frame).where(F.col(change.ERROR).isNotNull())
     facts = [F.col(change.ERROR).alias("code"), text.alias("message"), F.col(change.COMMIT_TS).alias("commit_ts")]
     return rows.select(*_placed_bytes(), *facts)

@@ -25,7 +25,7 @@ from pipeline.protocols import end_marker
 from pipeline.protocols.avro.checksum import verdict
 from pipeline.protocols.avro.fields import is_doubtful, read_value
 from pipeline.protocols.envelope import envelope, unrepresentable
-from pipeline.protocols.materialised import Materialised
+from pipeline.protocols.materialised import Materialised, first_unread
 from registry import join
 from registry.avro import plain
 from registry.columns import BEFORE
@@ -148,7 +148,7 @@ class _Read:
     """
 
     values: dict[str, Value]
-    materialised: tuple[Materialised, ...]
+    materialised: Mapping[str, Materialised]
 
 
 @lru_cache(maxsize=2048)
@@ -160,12 +160,20 @@ def recipe(writers: tuple[WriterSchema, ...], mapping: ColumnMapping, timezone: 
     was = {writer: _read(writer, mapping, timezone, before=True) for writer in old}
     columns = _targets(read, mapping)
     before = [_before(was, mapping)] if mapping.before else []
-    doubtful = [column for row in (*read.values(), *was.values()) for one in row.materialised for column in one.columns]
+    read_twice = [one for row in (*read.values(), *was.values()) for one in row.materialised.items()]
+    doubtful = [column for _, one in read_twice for column in one.columns]
     kept = [*raw, *(F.col(writer.alias) for writer in writers)]
     steps = [
         [*raw, *(_decoded(writer) for writer in writers)],
         *([[*kept, *doubtful]] if doubtful else []),
-        [*_envelope(read), *columns, *before, *_bytes(read, was), _checksum(writers, timezone)],
+        [
+            *_envelope(read),
+            *columns,
+            *before,
+            *_bytes(read, was),
+            first_unread(read_twice),
+            _checksum(writers, timezone),
+        ],
     ]
     return AvroRecipe(belongs(writers), tuple(map(Projection, steps)))
 
@@ -215,7 +223,7 @@ def _read(writer: WriterSchema, mapping: ColumnMapping, timezone: str, *, before
     fields = mapping.fields[writer.schema_id]
     types = {target.name: target.type for target in mapping.targets}
     values: dict[str, Value] = {}
-    materialised: list[Materialised] = []
+    materialised: dict[str, Materialised] = {}
     for place, column in enumerate(writer.schema.columns):
         if column.name not in fields:
             continue
@@ -225,8 +233,8 @@ def _read(writer: WriterSchema, mapping: ColumnMapping, timezone: str, *, before
         if is_doubtful(column):
             doubtful = Materialised(value, sent, f"{writer.alias}_{'was' if before else ''}{place}")
             values[target] = Value(doubtful.column, doubtful.lost)
-            materialised.append(doubtful)
-    return _Read(values, tuple(materialised))
+            materialised[target] = doubtful
+    return _Read(values, materialised)
 
 
 def _envelope(read: Mapping[WriterSchema, _Read]) -> list[Column]:
@@ -275,8 +283,8 @@ def _bytes(read: Mapping[WriterSchema, _Read], was: Mapping[WriterSchema, _Read]
     for writer, row in read.items():
         end = F.col(writer.alias).getField(end_marker.FIELD)
         cut_off = F.col(writer.alias).isNotNull() & ~end.eqNullSafe(F.lit(end_marker.NUMBER))
-        old = was[writer].materialised if writer in was else ()
-        broken = any_of([cut_off, *(one.unread for one in (*row.materialised, *old))])
+        old = was[writer].materialised.values() if writer in was else ()
+        broken = any_of([cut_off, *(one.unread for one in (*row.materialised.values(), *old))])
         code = CORRUPT_KEY if writer.key_only else CORRUPT_VALUE
         error = F.when(broken, F.lit(code)).otherwise(error)
     return [

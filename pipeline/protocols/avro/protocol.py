@@ -40,7 +40,7 @@ from registry import NotATicdcSchema, SchemaNotFound, SubjectNotFound, sanitise,
 from registry.wire import CHECKPOINT, DDL, DELETE, HEADER_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, Row
 
@@ -188,6 +188,11 @@ class AvroProtocol:
             return decode.change_frame(rows.where(F.col(STREAM).isin(*streams)), writers, mapping, self.timezone)
 
         return Recipe((streams, writers, mapping, self.timezone), changes)
+
+    def kinds_of_rows(self, versions: Collection[tuple[TableName, SchemaId]]) -> frozenset[Kind]:
+        """See `SourceProtocol.kinds_of_rows`: a message names no version."""
+        del versions
+        return frozenset()
 
     def predict(
         self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[Partition, Range], mapping: ColumnMapping

@@ -21,7 +21,7 @@ from pipeline.model.projection import Projection, through
 from pipeline.protocols.described.head import HEAD, field_of
 from pipeline.protocols.described.values import read_value
 from pipeline.protocols.envelope import envelope, unrepresentable
-from pipeline.protocols.materialised import Materialised
+from pipeline.protocols.materialised import Materialised, first_unread
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -81,6 +81,7 @@ def recipe(
         *_targets(read_after, mapping),
         *([_before(read_before, before, mapping)] if mapping.before else []),
         _error(after, before, [*read_after, *read_before], encoding, binary).alias(ERROR),
+        first_unread(value for one in (*read_after, *read_before) for value in one.items()),
         F.col("key").alias(KEY_BYTES),
         F.col("value").alias(VALUE_BYTES),
         F.col("timestamp").alias(ARRIVED_AT),

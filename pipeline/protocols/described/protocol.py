@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from pyspark.sql import functions as F
 
+from pipeline.model.change import ERROR
 from pipeline.model.columns import CommitTs, SchemaId
 from pipeline.model.conditions import any_of
 from pipeline.model.messages import (
@@ -236,6 +237,10 @@ class DescribedProtocol:
 
         return Recipe((versions, mapping, self.timezone, self.encoding), changes)
 
+    def kinds_of_rows(self, versions: Collection[tuple[TableName, SchemaId]]) -> frozenset[AnyKind]:
+        """See `SourceProtocol.kinds_of_rows`: without checksums."""
+        return frozenset(_Kind(MessageKind.DML, table, version, False) for table, version in versions)
+
     def predict(
         self, raw: DataFrame, kinds: frozenset[AnyKind], ranges: Mapping[Partition, Range], mapping: ColumnMapping
     ) -> Prediction | None:
@@ -254,6 +259,7 @@ class DescribedProtocol:
         counter, encoding = EventCounter(ranges), self.encoding.at_once(version)
         seen = counter.seen(replace(version, has_checksum=has_checksum))
         messages = TableMessages(version.table, (seen,))
+        is_counted = encoding.width() is None or (version.table.key, version.version) in self._fitting
         prepared = through(encoding.prepared(), self._unpacking.plain(raw))
         kind = field_of("kind")
         is_alike = F.lit(True) if has_checksum else field_of("checksum").isNull()
@@ -264,7 +270,8 @@ class DescribedProtocol:
             commit_ts=field_of("commit_ts"),
         )
         changes = frame.recipe((seen.version,), mapping, self.timezone, encoding).of(counter.rows(prepared, sorts))
-        return Prediction(changes, messages, partial(counter.messages, messages, kinds))
+        odd = None if is_counted else F.col(ERROR).isNotNull()
+        return Prediction(changes, messages, partial(counter.messages, messages, kinds), odd)
 
     def _settled_version(self, table: TableName, number: SchemaId) -> TableVersion | None:
         """A version as its rows are, if nothing about it is open."""

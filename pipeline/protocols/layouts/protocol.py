@@ -321,6 +321,11 @@ class LayoutProtocol(ABC):
                 span = (seen.since, seen.until) if several else (0, EVER)
                 yield VersionRows(seen.version, self._layouts.numbers(bits), key_only, *span)
 
+    def kinds_of_rows(self, versions: Collection[tuple[TableName, SchemaId]]) -> frozenset[Kind]:
+        """See `SourceProtocol.kinds_of_rows`: a message names no version."""
+        del versions
+        return frozenset()
+
     def predict(
         self, raw: DataFrame, kinds: frozenset[Kind], ranges: Mapping[Partition, Range], mapping: ColumnMapping
     ) -> Prediction | None:

@@ -24,7 +24,7 @@ from pipeline.model.projection import Projection, through
 from pipeline.model.types import STRING
 from pipeline.protocols.envelope import envelope, unrepresentable
 from pipeline.protocols.layouts.head import COMMIT_TS, DELETE, HEAD, head
-from pipeline.protocols.materialised import Materialised
+from pipeline.protocols.materialised import Materialised, first_unread
 from pipeline.protocols.open.events import AFTER, BEFORE, reading, sides
 from pipeline.protocols.open.reading import Wanted
 from pipeline.protocols.open.values import Cell, is_encoded, read_value
@@ -161,11 +161,12 @@ def _lost(row: _Row) -> dict[str, Column]:
     return {name: F.coalesce(*lost) for name, lost in texts.items() if lost}
 
 
-def _bytes(rows: Iterable[_Row]) -> list[Column]:
+def _bytes(rows: Sequence[_Row]) -> list[Column]:
     unread = [one.unread for one in _all(rows) if one.unread is not None]
     failed = F.col(AFTER).isNull() | F.col(_NUMBER).isNull()
     return [
         F.when(any_of([failed, *unread]), F.lit(UNREADABLE)).alias(ERROR),
+        first_unread((name, one) for row in rows for name, ways in row.items() for one in ways),
         F.col("key").alias(KEY_BYTES),
         F.col("value").alias(VALUE_BYTES),
         F.col("timestamp").alias(ARRIVED_AT),

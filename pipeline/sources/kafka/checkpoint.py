@@ -48,13 +48,13 @@ def agrees(
 
     A checkpoint after the tables would read everything again, one ahead of them would skip records.
     """
-    start, end = planned
+    start, end = planned[:2]
     return all(start.get(partition, 0) <= reached <= end.get(partition, reached) for partition, reached in ends.items())
 
 
 def fits(planned: Planned, committed: Committed, state: KafkaState) -> bool:
     """Whether Kafka still has, in the same topics, what the checkpoint planned: Spark may read it once more."""
-    start, end = planned
+    start, end = planned[:2]
     committed_ends = committed.of(state.topics)
     return all(
         partition in state.latest

@@ -22,20 +22,22 @@ from pipeline.sources.storage.planner import plan
 from pipeline.sources.storage.schema_files import SCHEMA_FILE_DAMAGED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from pipeline.settings import Settings
     from pipeline.sources.source import SourceNotes
     from pipeline.sources.storage.inventory import Found
     from pipeline.sources.storage.lines import Lines
     from pipeline.sources.storage.plan_log import PlannedFile
-    from pipeline.sources.storage.planner import Hole, RowsFile
+    from pipeline.sources.storage.planner import Checkpoint, Hole, RowsFile
     from pipeline.sources.storage.store import Store, StoredFile
 
 COMPLETE = "complete"
 """Beside the positions of a batch in `_pipeline.batches`: the commit ts up to which the tables are complete with it."""
 FIRST_BYTES, _MORE = 1 << 20, 8
 """So much of a file is read for the commit ts of its first row; so many times more where that does not do."""
+_MUCH = 64 << 20
+"""From so many bytes of rows on, reading them twice takes longer than a batch more."""
 _SAID_AFTER = 60.0
 """Seconds for which files may wait for their schema file without a word."""
 _log = get_logger(__name__)
@@ -53,12 +55,13 @@ class BatchPlans:
         self.log = PlanLog(notes)
         self.inventory = Inventory(store, self.log, self._source, lines.is_closed)
         self.progress: Frontier = max(self.log.progress, closed_by_watermark(_complete_up_to(notes)))
-        self._losses = Losses(accept, self.log.next_ordinal == 1, self._has)
+        self._losses = Losses(accept, self.log.next_ordinal == 1, self._has, self.inventory.table_of)
         self._first_ts: dict[tuple[str, str], int] = {}
         self._said: set[str] = set()
+        self._accepted: int | None = None
         checkpoint = self.inventory.checkpoint()
         if checkpoint is not None:
-            self._losses.judge(checkpoint, commit_ts_of(self.progress), at_once=True)
+            self._judge_checkpoint(checkpoint, at_once=True)
 
     def next_batch(self, ordinal: int) -> Batch:
         """What a try that died has planned, or else what is new; `ordinal`: see `Batches.next_batch`."""
@@ -77,10 +80,14 @@ class BatchPlans:
             given_up.extend(inventory.given_up(hole) if gone else ())
             return gone
 
-        most = self._source.most_bytes
+        most = 0 if self._waits_for_its_table(listing) else self._source.most_bytes
         made = plan(listing.new, most, self._first_commit_ts, before, is_given_up)
+        self._losses.refuse()
         self.progress = made.progress
         files = [*listing.schemas, *given_up, *map(inventory.planned, made.rows)]
+        if self._accepted is not None:
+            files.append(inventory.went_back(self._accepted))
+            self._accepted = None
         noted = inventory.listed()
         taken = self.log.add([*files, *([noted] if noted else [])], self.progress) if files else ()
         if removable is not None:
@@ -88,6 +95,15 @@ class BatchPlans:
         checkpoint = listing.new.checkpoint
         settled = (checkpoint is None or checkpoint.settled) and not made.holes
         return Batch(taken, moved=self.progress > before, settled=settled)
+
+    def _waits_for_its_table(self, listing: Found) -> bool:
+        """Whether a batch is of schema files alone, since much of one version waits.
+
+        Then the table is there before its rows, and the next batch reads these once, not twice (`ingest.fast_path`).
+        """
+        lanes = listing.new.lanes.values()
+        versions = {files[0].file.under(self.inventory.described) for files in lanes}
+        return len(versions) == 1 and bool(listing.schemas) and sum(map(_size, lanes)) >= _MUCH
 
     def _removable(self) -> Removable | None:
         """What finds files to delete, if everything is listed now and the settings want it."""
@@ -99,7 +115,7 @@ class BatchPlans:
         """Refuse a folder that is not as the settings say, or not as it was."""
         checkpoint, lanes = listing.new.checkpoint, listing.new.lanes
         if checkpoint is not None:
-            self._losses.judge(checkpoint, commit_ts_of(self.progress), at_once=False)
+            self._judge_checkpoint(checkpoint, at_once=False)
         if not lanes and listing.other and self.log.next_ordinal == 1:
             raise Refused(
                 "PROTOCOL_DIFFERS",
@@ -112,6 +128,12 @@ class BatchPlans:
             self._first_commit_ts(first.entry)
             self._compare(first)
         self._say_what_waits(listing)
+
+    def _judge_checkpoint(self, checkpoint: Checkpoint, *, at_once: bool) -> None:
+        """Refuse a checkpoint that went back. What a person accepts is noted with the next batch, for later runs."""
+        complete_up_to = commit_ts_of(self.progress)
+        if self._losses.judge(checkpoint, complete_up_to, self.log.went_back, at_once=at_once):
+            self._accepted = checkpoint.commit_ts
 
     def _compare(self, first: RowsFile) -> None:
         """Say what the first file says otherwise than the settings."""
@@ -168,6 +190,10 @@ class BatchPlans:
                 f"set {self._lines.remedy} of the changefeed, then let the changefeed begin again in another folder",
             )
         return commit_ts
+
+
+def _size(files: Sequence[RowsFile]) -> int:
+    return sum(rows.entry.size for rows in files)
 
 
 def _complete_up_to(notes: SourceNotes) -> int:

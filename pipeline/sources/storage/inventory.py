@@ -20,7 +20,7 @@ from pipeline.sources.storage.lanes import Lane, live_folders
 from pipeline.sources.storage.layout import FileLayout
 from pipeline.sources.storage.metadata import UNREADABLE, read_metadata
 from pipeline.sources.storage.paths import DataFile, SchemaPath, VersionPath, path_of, read_path
-from pipeline.sources.storage.plan_log import LISTED, LOST, Listed, PlannedFile, is_same
+from pipeline.sources.storage.plan_log import ACCEPTED, LISTED, LOST, Listed, PlannedFile, is_same
 from pipeline.sources.storage.planner import Checkpoint, New, RowsFile
 from pipeline.sources.storage.schema_files import SchemaFile, SchemaFileDamaged, read_schema_file
 from pipeline.sources.storage.store import StoredFile
@@ -197,6 +197,10 @@ class Inventory:
             return None
         return self._planned(StoredFile("", 0, now.tables, now.when), LISTED, Described("", "", 0))
 
+    def went_back(self, checkpoint: int) -> PlannedFile:
+        """What notes that a person has accepted this commit ts in `metadata`."""
+        return self._planned(StoredFile("", 0, "", time.time()), ACCEPTED, Described("", "", checkpoint))
+
     def planned(self, rows: RowsFile) -> PlannedFile:
         """A file of rows as it is planned: its table and version are those of its schema file."""
         version = rows.file.under(self._described)
@@ -207,11 +211,19 @@ class Inventory:
 
     def given_up(self, hole: Hole) -> Iterator[PlannedFile]:
         """The files of a hole as they are planned: nobody waits for them any more."""
-        version = hole.behind.file.under(self._described)
-        described = self._described[version] if version else Described("", "", 0)
+        described = self._of(hole)
         for number in range(hole.first, hole.last + 1):
             lost = hole.behind.entry._replace(path=path_of(hole.behind.entry.path, number), size=0, etag="")
             yield self._planned(lost, LOST, described)
+
+    def table_of(self, hole: Hole) -> str:
+        """The table of a hole's files; a sentence where no schema file describes their version."""
+        described = self._of(hole)
+        return f"{described.schema}.{described.table}" if described.table else "its table is not known"
+
+    def _of(self, hole: Hole) -> Described:
+        version = hole.behind.file.under(self._described)
+        return self._described[version] if version else Described("", "", 0)
 
     def _listed(self) -> Iterator[StoredFile]:
         """Each file once that may be new, of all folders or of live ones."""

@@ -6,6 +6,7 @@ Each refusal says what is lost, and how to go on (design.md, rule 3).
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,9 @@ from pipeline.model.columns import time_of
 from pipeline.observe.logs import get_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
+    from pipeline.sources.storage.plan_log import WentBack
     from pipeline.sources.storage.planner import Checkpoint, Hole
 
 FILES_EXPIRED, FILE_MISSING, CHECKPOINT_WENT_BACK = "FILES_EXPIRED", "FILE_MISSING", "CHECKPOINT_WENT_BACK"
@@ -23,6 +25,8 @@ REFUSALS = (FILES_EXPIRED, FILE_MISSING, CHECKPOINT_WENT_BACK)
 """Those that a person can accept."""
 _WAITED_FOR = 600.0
 """Seconds for which a file is waited for that is missing before another one."""
+_MOST_NAMED = 10
+"""So many folders a refusal names; of the others it says how many they are."""
 _GOES_BACK_FOR = 60.0
 """Seconds for which `metadata` may say less than before: two TiCDC servers may write it for a moment."""
 _log = get_logger(__name__)
@@ -33,58 +37,85 @@ class Losses:
     """The judge of one run. `accepted`: codes of refusals to pass over.
 
     `begins`: whether the warehouse has no file yet: then numbers may begin where the changefeed's cleanup has left
-    them. `is_there`: whether the store has a path.
+    them. `is_there`: whether the store has a path. `table_of`: the table of a hole's files.
     """
 
     accepted: Collection[str]
     begins: bool
     is_there: Callable[[str], bool]
+    table_of: Callable[[Hole], str]
     _went_back_at: float | None = field(default=None, init=False)
     _noted: set[str] = field(default_factory=set, init=False)
+    _refused: dict[str, list[Hole]] = field(default_factory=lambda: defaultdict(list), init=False)
 
     def given_up(self, hole: Hole) -> bool:
-        """Whether nobody waits for these files; raises `Refused` where they have been waited for in vain."""
+        """Whether nobody waits for these files. `refuse` tells of those that were waited for in vain."""
         folder, numbers = hole.lane.folder, _numbers(hole)
         if hole.first == 1 and self.begins:
             self._note(folder, f"{folder}: files {numbers} are gone; the tables begin with what is there")
             return True
         if hole.first == 1 or not self.is_there(hole.before):
-            return self._refuse(
-                FILES_EXPIRED,
-                f"{folder}: files {numbers} were deleted before they were read",
-                "check that file-expiration-days leaves enough time. To go on without their rows",
-            )
+            return self._gives_up(FILES_EXPIRED, hole)
         if time.time() - hole.behind.entry.modified < _WAITED_FOR:
             after = f"{hole.behind.entry.path}, which comes after them, is there already"
             self._note(folder, f"{folder}: waiting for files {numbers}: {after}")
             return False
-        return self._refuse(
-            FILE_MISSING,
-            f"{folder}: files {numbers} have been missing for 10 minutes or more, although {hole.behind.entry.path} "
-            "is there",
-            "restore them, and run again. To go on without their rows",
-        )
+        return self._gives_up(FILE_MISSING, hole)
 
-    def judge(self, checkpoint: Checkpoint, complete_up_to: int, *, at_once: bool) -> None:
-        """Refuse to go on where `metadata` says less than the tables show; `at_once`: without waiting for more."""
-        if checkpoint.commit_ts >= complete_up_to:
+    def refuse(self) -> None:
+        """Raise `Refused` where `given_up` has met files of which nobody may give up those that are gone."""
+        if expired := self._refused[FILES_EXPIRED]:
+            raise self._refusal(
+                FILES_EXPIRED,
+                f"files were deleted before a run had read them: {self._named(expired)}",
+                "check that file-expiration-days leaves enough time. To go on without their rows",
+            )
+        if missing := self._refused[FILE_MISSING]:
+            raise self._refusal(
+                FILE_MISSING,
+                f"files have been missing for 10 minutes or more, and later ones are there: {self._named(missing)}",
+                "restore them, and run again. To go on without their rows",
+            )
+
+    def judge(
+        self, checkpoint: Checkpoint, complete_up_to: int, passed_over: WentBack | None = None, *, at_once: bool
+    ) -> bool:
+        """Refuse to go on where `metadata` says less than the tables show; `at_once`: without waiting for more.
+
+        `passed_over`: what was accepted before. Gives whether it is accepted now, and was not before.
+        """
+        was_accepted = passed_over is not None and passed_over.covers(checkpoint.commit_ts, complete_up_to)
+        if was_accepted or checkpoint.commit_ts >= complete_up_to:
             self._went_back_at = None
-            return
+            return False
         now = time.monotonic()
         self._went_back_at = self._went_back_at or now
         if at_once or now - self._went_back_at >= _GOES_BACK_FOR:
-            self._refuse(
+            if CHECKPOINT_WENT_BACK in self.accepted:
+                return True
+            raise self._refusal(
                 CHECKPOINT_WENT_BACK,
                 f"`metadata` says {_shown(checkpoint.commit_ts)}, but the tables show {_shown(complete_up_to)}: "
                 "another changefeed writes here, or the same one began again from an earlier start-ts",
                 "give each changefeed a folder of its own. To add what this one writes to what is there",
             )
+        return False
 
-    def _refuse(self, code: str, what: str, then: str) -> bool:
-        """True if the code is accepted."""
+    def _gives_up(self, code: str, hole: Hole) -> bool:
         if code in self.accepted:
             return True
-        raise Refused(code, what, f"{then}: ticdc-warehouse run --accept {code}")
+        self._refused[code].append(hole)
+        return False
+
+    @staticmethod
+    def _refusal(code: str, what: str, then: str) -> Refused:
+        return Refused(code, what, f"{then}: ticdc-warehouse run --accept {code}")
+
+    def _named(self, holes: Sequence[Hole]) -> str:
+        """The files of these holes: their numbers, folders (which have the day) and tables."""
+        named = [f"{_numbers(hole)} of {hole.lane.folder} ({self.table_of(hole)})" for hole in holes[:_MOST_NAMED]]
+        others = len(holes) - len(named)
+        return "; ".join([*named, *([f"and of {others} more folders"] if others else [])])
 
     def _note(self, folder: str, what: str) -> None:
         """Say it once a folder."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from pipeline.model.frontier import NEVER, Frontier
+from pipeline.model.frontier import NEVER, Frontier, commit_ts_of
 from pipeline.protocols.files.head import ROWS
 from pipeline.sources.storage.lanes import LANE, LANE_PATH, MONTH_OR_DAY, Lane, LaneEnd
 
@@ -35,6 +35,9 @@ LOST = "LOST"
 LISTED = "LISTED"
 """The kind of a row that is no file: when everything was listed (`modified`; 1970 as long as some of it is left), and
 for which tables (`etag`)."""
+ACCEPTED = "ACCEPTED"
+"""The kind of a row that is no file: a person has accepted that `metadata` says less (`version`) than the tables show
+(`progress`)."""
 _HASH_BYTES, _CONTENT_BYTES = 16, 8
 
 
@@ -42,8 +45,8 @@ _HASH_BYTES, _CONTENT_BYTES = 16, 8
 class PlannedFile:
     """A file that a batch takes. `incarnation`: how often the path had another content before, and one more.
 
-    `kind`: `ROWS`, the `MessageKind` of a schema file, `LOST`, or `LISTED`. `progress`: how far the tables are complete
-    with its batch.
+    `kind`: `ROWS`, the `MessageKind` of a schema file, `LOST`, `LISTED` or `ACCEPTED`. `progress`: how far the tables
+    are complete with its batch.
     """
 
     ordinal: int
@@ -66,7 +69,7 @@ class PlannedFile:
     @property
     def is_there(self) -> bool:
         """Whether there is a file to be read."""
-        return self.kind not in (LOST, LISTED)
+        return self.kind not in (LOST, LISTED, ACCEPTED)
 
     @property
     def shown_path(self) -> str:
@@ -88,10 +91,21 @@ class Listed(NamedTuple):
     tables: str
 
 
+class WentBack(NamedTuple):
+    """A person has accepted that `metadata` says `checkpoint`, though the tables are complete up to more."""
+
+    checkpoint: int
+    complete_up_to: int
+
+    def covers(self, checkpoint: int, complete_up_to: int) -> bool:
+        """Whether it is what was accepted: neither has `metadata` gone back further since, nor the tables on."""
+        return checkpoint >= self.checkpoint and complete_up_to <= self.complete_up_to
+
+
 class PlanLog:
     """All files that were planned so far. `ends`: the newest file of each lane; `schemas`: all that describe one.
 
-    `listed`: what the newest row of `LISTED` says.
+    `listed`: what the newest row of `LISTED` says. `went_back`: what the newest row of `ACCEPTED` says.
     """
 
     def __init__(self, notes: SourceNotes) -> None:
@@ -99,14 +113,16 @@ class PlanLog:
         files = notes.read(TABLE)
         self._contents = _Contents.of(files)
         self._newer: dict[str, Known] = {}
-        schemas = files.where(~_is_of(ROWS, LOST, LISTED)).orderBy("ordinal")
+        schemas = files.where(~_is_of(ROWS, LOST, LISTED, ACCEPTED)).orderBy("ordinal")
         self.schemas = [_planned(row.asDict()) for row in schemas.collect()]
         self.ends = _ends(files) if len(self._contents) else {}
         listed = F.max_by(F.struct(F.col("modified").cast("double"), "etag"), F.when(_is_of(LISTED), F.col("ordinal")))
-        last = files.agg(F.max("ordinal"), F.max_by("progress", "ordinal"), listed).first()
-        ordinal, progress, latest = (0, NEVER, None) if last is None or last[0] is None else last
+        backwards = F.max_by(F.struct("version", "progress"), F.when(_is_of(ACCEPTED), F.col("ordinal")))
+        last = files.agg(F.max("ordinal"), F.max_by("progress", "ordinal"), listed, backwards).first()
+        ordinal, progress, latest, back = (0, NEVER, None, None) if last is None or last[0] is None else last
         self.next_ordinal, self.progress = ordinal + 1, Frontier(progress)
         self.listed = Listed(0.0, "") if latest is None else Listed(*latest)
+        self.went_back = None if back is None else WentBack(back[0], commit_ts_of(back[1]))
 
     def since(self, ordinal: int) -> tuple[PlannedFile, ...]:
         """The files from an ordinal on."""
@@ -130,6 +146,8 @@ class PlanLog:
             self._newer[file.path] = Known(content_of(file.size, file.etag), file.incarnation)
             if file.kind == LISTED:
                 self.listed = Listed(file.modified, file.etag)
+            elif file.kind == ACCEPTED:
+                self.went_back = WentBack(file.version, commit_ts_of(progress))
             elif not (file.has_rows or file.kind == LOST):
                 self.schemas.append(file)
             elif (match := LANE.fullmatch(file.path)) is not None:

@@ -89,9 +89,9 @@ def plan(
 ) -> Plan:
     """Plan a batch.
 
-    `most_bytes`: it takes no more, but one file at least. `first_commit_ts`: asks a file for that of its first row, 0
-    where it has none. `before`: how far the tables are complete without this batch, which never goes back. `given_up`:
-    whether nobody waits for the files of a hole any more.
+    `most_bytes`: it takes no more, but one file at least; with 0 none. `first_commit_ts`: asks a file for that of its
+    first row, 0 where it has none. `before`: how far the tables are complete without this batch, which never goes back.
+    `given_up`: whether nobody waits for the files of a hole any more.
 
     A file waits, and what is behind it in its lane, that no schema file describes, or that ends within a record. What
     is behind a hole waits, too, and nobody knows what the hole had: so nothing more is complete.
@@ -140,6 +140,8 @@ def _age(ready: tuple[float, RowsFile]) -> tuple[float, str, str, int]:
 
 def _how_many(ready: Sequence[tuple[float, RowsFile]], most_bytes: int) -> int:
     total = 0
+    if not most_bytes:
+        return 0
     for count, (_, rows) in enumerate(ready):
         total += rows.entry.size
         if count and total > most_bytes:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pipeline.errors import EnvironmentFault
-from pipeline.model.columns import time_of
+from pipeline.model.columns import SchemaId, time_of
 from pipeline.model.frontier import commit_ts_of
+from pipeline.model.names import TableName
 from pipeline.model.places import FILE, FILES, Partition, file_of, position_in_files
 from pipeline.protocols.files.head import COLUMNS
 from pipeline.protocols.large.completion import Completion
@@ -183,8 +184,16 @@ class StorageSource:
         return Taken(
             frame,
             number,
-            Planned({_PARTITION: position_in_files(start)}, {_PARTITION: position_in_files(end)}),
+            Planned({_PARTITION: position_in_files(start)}, {_PARTITION: position_in_files(end)}, _versions(batch)),
         )
+
+
+def _versions(batch: Batch) -> frozenset[tuple[TableName, SchemaId]] | None:
+    """The tables and versions of its rows; None if it has anything else."""
+    read = [file for file in batch.files if file.is_there]
+    if not all(file.has_rows for file in read):
+        return None
+    return frozenset((TableName(file.schema_name, file.table_name), SchemaId(file.version)) for file in read)
 
 
 class StorageBacklog:

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pyarrow import fs
 
+from pipeline.sources.storage.paths import DataFile, read_path
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from pipeline.sources.storage.lanes import LiveFolders
@@ -71,11 +73,11 @@ class Store(Protocol):
 
 
 class Inside(NamedTuple):
-    """What is in a folder: files, folders by their paths, and how many links."""
+    """What is in a folder: files, folders by their paths, and the paths of what is no file, whatever its name says."""
 
     files: list[StoredFile]
     folders: list[str]
-    links: int = 0
+    no_files: Sequence[str] = ()
 
 
 @dataclass(slots=True)
@@ -83,16 +85,16 @@ class FolderStore:
     """A folder of this machine. Links are not followed: they may lead anywhere."""
 
     root: Path
-    passed_over: int = field(default=0, init=False)
-    """How many links the last listing of everything has passed over."""
+    no_files: list[str] = field(default_factory=list, init=False)
+    """Links, and folders called as files of rows are, that the last listing of everything has met."""
     _listed: dict[str, tuple[int, bool]] = field(default_factory=dict, init=False)
     """When a folder was last changed that was listed, and whether a later change has another time."""
 
     def everything(self) -> Iterator[StoredFile]:
         """See `Store.everything`."""
-        self.passed_over = 0
+        self.no_files.clear()
         for inside in walked(self._inside, {""}, lambda _: False):
-            self.passed_over += inside.links
+            self.no_files += inside.no_files
             yield from inside.files
 
     def recent(self, live: LiveFolders) -> Iterator[StoredFile]:
@@ -137,18 +139,18 @@ class FolderStore:
         return inside
 
     def _inside(self, folder: str) -> Inside:
-        inside, links = Inside([], []), 0
+        inside, no_files = Inside([], []), list[str]()
         with os.scandir(self.root / folder) as items:
             for item in items:
                 path = f"{folder}/{item.name}" if folder else item.name
-                if item.is_symlink():
-                    links += 1
+                if item.is_symlink() or (item.is_dir() and isinstance(read_path(path), DataFile)):
+                    no_files.append(path)
                 elif item.is_dir():
                     inside.folders.append(path)
                 elif item.is_file():
                     with suppress(FileNotFoundError):  # TiCDC writes under another name first
                         inside.files.append(_entry(path, item.stat()))
-        return inside._replace(links=links)
+        return inside._replace(no_files=no_files)
 
 
 @dataclass(slots=True)

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from pipeline.warehouse.layout import Column, Layout
 
 CORRUPT = "CORRUPT_VALUE"
-_ENVELOPE = (*change.ENVELOPE, change.ERROR, change.KEY_BYTES, change.VALUE_BYTES)
+_ENVELOPE = (*change.ENVELOPE, change.ERROR, change.UNREAD, change.KEY_BYTES, change.VALUE_BYTES)
 _NAMES = {name: tuple(c.split()[0] for c in text.split(", ")) for name, text in DEFINITIONS.items()}
 _SHARED = ("batch_id", "recorded_at")
 
@@ -292,6 +292,7 @@ def _changed(row: Mapping[str, Any], mapping: ColumnMapping) -> dict[str, Any]:
         change.SCHEMA_ID: message.schema,
         change.COMMIT_TIME: record,
         change.ERROR: CORRUPT if message.kind == "damaged" else None,
+        change.UNREAD: None,
         change.KEY_BYTES: None,
         change.VALUE_BYTES: record,
     }

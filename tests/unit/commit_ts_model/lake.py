@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from pipeline.warehouse.exchange import Exchange
     from pipeline.warehouse.layout import Removal
 
-_ENVELOPE = (*change.ENVELOPE, change.ERROR, change.KEY_BYTES, change.VALUE_BYTES)
+_ENVELOPE = (*change.ENVELOPE, change.ERROR, change.UNREAD, change.KEY_BYTES, change.VALUE_BYTES)
 
 
 class CommitTsProtocol:
@@ -216,7 +216,8 @@ def _changed(row: Mapping[str, Any], mapping: ColumnMapping) -> dict[str, Any]:
         **dict.fromkeys(change.ENVELOPE), **values,
         change.OP: message.op, change.TOPIC: record.at.stream, change.PARTITION: record.at.number,
         change.OFFSET: record.offset, change.INDEX: 0, change.COMMIT_TS: message.commit_ts,
-        change.SCHEMA_ID: message.schema, change.COMMIT_TIME: record, change.ERROR: None, change.BEFORE: before,
+        change.SCHEMA_ID: message.schema, change.COMMIT_TIME: record, change.ERROR: None, change.UNREAD: None,
+        change.BEFORE: before,
         change.KEY_BYTES: None, change.VALUE_BYTES: record,
     }  # fmt: skip
 
