@@ -13,6 +13,8 @@ from golden.storage import Tree
 from golden.warehouse import Warehouse
 from support.slow import EVERY
 
+from pipeline.sources.storage import batches
+
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
 RUN = ("run", "--available-now")
@@ -75,3 +77,22 @@ def test_each_file_is_planned_once_whatever_dies(tmp_path):
     files = warehouse.catalog.load_table(("_pipeline", "files")).scan().to_arrow().to_pylist()
     assert sorted(row["ordinal"] for row in files) == list(range(1, len({row["path"] for row in files}) + 1))
     assert_none(differences(case, warehouse))
+
+
+@pytest.mark.skipif(not EVERY, reason="TICDC_WAREHOUSE_GOLDEN=all runs it: the first rows of a table, read once")
+@pytest.mark.parametrize("step", ["ddl-applied", "ledger-appended", "speculated", "changes-appended", "published"])
+def test_a_run_that_dies_with_a_tables_first_rows(step, tmp_path, monkeypatch):
+    monkeypatch.setattr(batches, "_MUCH", 1)
+    case = GoldenCase("key_updates", "storage_csv_day")
+    tree = Tree.of(case, tmp_path)
+    tree.show(tree.paths())
+    file = tmp_path / "ticdc-warehouse.yaml"
+    settings = tree.settings(tmp_path, tables=["ku.t_pk"]).model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    file.write_text(yaml.safe_dump(settings))
+    assert die_here(file, RUN, {}, step)
+    do_here(file, RUN)
+    wanted = [table for table in tables_at_the_end(case).values() if table.source == "ku.t_pk"]
+    warehouse = Warehouse.at(tmp_path / "warehouse")
+    assert_none([*currents_differ(case, warehouse, wanted)])
+    changes = warehouse.table("ku.t_pk__changes").scan().to_arrow().to_pylist()
+    assert len({(row["_topic"], row["_offset"], row["_index"]) for row in changes}) == len(changes)

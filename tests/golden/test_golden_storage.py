@@ -14,7 +14,12 @@ from golden.comparing import assert_none
 from golden.corpus import GoldenCase
 from golden.expected import tables_after, tables_at_the_end
 from golden.storage import Tree, storage_cases, taken
+from golden.warehouse import Warehouse
 from support.slow import EVERY, few
+from support.steps import watch
+
+from pipeline.service import Pipeline
+from pipeline.sources.storage import batches
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
@@ -219,3 +224,40 @@ def test_a_file_that_is_written_anew_is_read_again(tmp_path):
     assert_none(differences(case, warehouse, tables_at_the_end(case)))
     incarnations = [row["incarnation"] for row in rows_of(warehouse, "files") if row["path"] == path]
     assert sorted(incarnations) == [1, 2]
+
+
+def steps_of(settings, monkeypatch):
+    """Take a tree of one table, as if it were large; the steps that the run went through."""
+    monkeypatch.setattr(batches, "_MUCH", 1)
+    steps = Counter()
+    with Pipeline.open(settings) as pipeline:
+        watch(pipeline, lambda step: steps.update([step]))
+        pipeline.run(available_now=True)
+    return steps
+
+
+@pytest.mark.parametrize("table", few("ku.t_pk", "ku.t_bin", "ku.t_ci", "ku.t_comp", "ku.t_dec", "ku.t_uk"))
+@pytest.mark.parametrize("configuration", few("storage_csv_day", "storage_canal_day"))
+def test_much_of_one_version_is_read_once(configuration, table, tmp_path, monkeypatch):
+    case = GoldenCase("key_updates", configuration)
+    tree = Tree.of(case, tmp_path)
+    tree.show(tree.paths())
+    settings = tree.settings(tmp_path, tables=[table])
+    steps = steps_of(settings, monkeypatch)
+    assert (steps["speculated"], steps["ledger-appended"]) == (1, 2)
+    wanted = [one for one in tables_at_the_end(case).values() if one.source == table]
+    assert_none([*currents_differ(case, Warehouse.at(settings.warehouse.path), wanted)])
+
+
+def test_rows_with_other_columns_are_held_though_their_table_is_new(tmp_path, monkeypatch):
+    tree = Tree.of(GoldenCase("key_updates", "storage_csv_day"), tmp_path)
+    tree.show(tree.paths())
+    for path in tree.rows():
+        if "/t_pk/" in path:
+            tree.write(path, (tree.whole / path).read_bytes().replace(b"\r\n", b",1\r\n"))
+    settings = tree.settings(tmp_path, tables=["ku.t_pk"])
+    steps = steps_of(settings, monkeypatch)
+    assert steps["speculated"] == 1
+    warehouse = Warehouse.at(settings.warehouse.path)
+    assert {row["reason"].partition(":")[0] for row in open_rows(warehouse, "held")} == {"COLUMNS_DIFFER"}
+    assert open_rows(warehouse, "dead_letters") == []

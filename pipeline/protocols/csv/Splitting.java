@@ -55,6 +55,9 @@ public class Splitting implements UDF5 {
         int next;
         private int[] starts = new int[32];
         private int[] ends = new int[32];
+        /** How many quotes in the text of each field stand for one of two. */
+        private int[] doubled = new int[32];
+        private int doubledSoFar = 0;
         private int count = 0;
         private boolean hasTooMany = false;
         private final byte letter;
@@ -111,13 +114,18 @@ public class Splitting implements UDF5 {
         private int endOfText(int begin) {
             byte mark = quote[0];
             byte end = lineEnd[0];
+            byte greatest = mark > end ? mark : end;
             for (int place = begin; place < octets.length; place++) {
                 byte octet = octets[place];
+                if (octet > greatest) {
+                    continue;
+                }
                 if (octet == mark) {
                     if (place + 1 == octets.length || octets[place + 1] != mark) {
                         return place;
                     }
                     place++;
+                    doubledSoFar++;
                 } else if (octet == end && stands(lineEnd, place) && begins(place + lineEnd.length)) {
                     return -place;
                 }
@@ -165,9 +173,12 @@ public class Splitting implements UDF5 {
             if (count == starts.length) {
                 starts = Arrays.copyOf(starts, 2 * count);
                 ends = Arrays.copyOf(ends, 2 * count);
+                doubled = Arrays.copyOf(doubled, 2 * count);
             }
             starts[count] = begin;
+            doubled[count] = doubledSoFar;
             ends[count++] = end;
+            doubledSoFar = 0;
         }
 
         private boolean stands(byte[] text, int place) {
@@ -249,28 +260,26 @@ public class Splitting implements UDF5 {
             Object[] columns = new Object[isWhole ? Math.max(count - head(), 0) : 0];
             for (int place = 0; place < columns.length; place++) {
                 int field = head() + place;
-                columns[place] = is(field, nothing) ? null : value(starts[field], ends[field]);
+                columns[place] = is(field, nothing) ? null : value(field);
             }
             return columns;
         }
 
-        private UTF8String value(int begin, int end) {
+        private UTF8String value(int field) {
+            int begin = starts[field];
+            int end = ends[field];
             if (quote.length == 0) {
                 return unescaped(begin, end);
             }
             boolean isText = begin < end && octets[begin] == quote[0];
-            return isText ? undoubled(begin + 1, end - 1) : UTF8String.fromBytes(octets, begin, end - begin);
+            return isText ? undoubled(begin + 1, end - 1, doubled[field]) : UTF8String.fromBytes(octets, begin, end - begin);
         }
 
-        private UTF8String undoubled(int begin, int end) {
-            int doubled = 0;
-            for (int place = begin; place < end; place++) {
-                doubled += octets[place] == quote[0] ? 1 : 0;
-            }
-            if (doubled == 0) {
+        private UTF8String undoubled(int begin, int end, int pairs) {
+            if (pairs == 0) {
                 return UTF8String.fromBytes(octets, begin, end - begin);
             }
-            byte[] text = new byte[end - begin - doubled / 2];
+            byte[] text = new byte[end - begin - pairs];
             for (int place = begin, at = 0; place < end; place++, at++) {
                 text[at] = octets[place];
                 place += octets[place] == quote[0] ? 1 : 0;
