@@ -19,7 +19,7 @@ from support.slow import EVERY, few
 from support.steps import watch
 
 from pipeline.service import Pipeline
-from pipeline.sources.storage import batches
+from pipeline.sources.storage import batches, source
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
@@ -260,4 +260,31 @@ def test_rows_with_other_columns_are_held_though_their_table_is_new(tmp_path, mo
     assert steps["speculated"] == 1
     warehouse = Warehouse.at(settings.warehouse.path)
     assert {row["reason"].partition(":")[0] for row in open_rows(warehouse, "held")} == {"COLUMNS_DIFFER"}
+    assert open_rows(warehouse, "dead_letters") == []
+
+
+def test_a_file_that_is_replaced_between_the_listing_and_the_reading_is_read_again(tmp_path, monkeypatch):
+    case = GoldenCase("key_updates", "storage_csv_day")
+    tree = Tree.of(case, tmp_path)
+    path = max(tree.rows(), key=lambda path: (tree.whole / path).stat().st_size)
+    content = (tree.whole / path).read_bytes()
+    middle = content.index(b"\r\n", len(content) // 3) + 2
+    tree.show(tree.paths(), checkpoint_ts=1)
+    tree.write(path, content[:middle])
+    listed = source.raw_frame
+
+    def replaced(*given):
+        if (tree.shown / path).read_bytes() == content[:middle]:
+            tree.write(path, content[middle:])
+            tree.copy_under_another_number(path, content[:middle])
+        return listed(*given)
+
+    settings = tree.settings(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(source, "raw_frame", replaced)
+        warehouse = taken(settings)
+    assert {row["incarnation"] for row in rows_of(warehouse, "files") if row["path"] == path} == {1, 2}
+    tree.say()
+    warehouse = taken(settings)
+    assert_none(differences(case, warehouse, tables_at_the_end(case)))
     assert open_rows(warehouse, "dead_letters") == []
