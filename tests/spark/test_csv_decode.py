@@ -111,13 +111,22 @@ def test_bytes_are_written_as_the_settings_say(spark, binary, good, bad):
     "record",
     [
         "", "x", '"I"', '"I","t","s"', f'"X","t","s",{TS},1,"x","y"', f'I,t,s,{TS},1,"x","y"',
-        f'"I","t","s",{TS},1,"\udcff","y"', "\x00" * 20, '{"id":1}',
+        f'"I","t","s",{TS},1,"\udcff","y"', f'"I","t","s",{TS},\udcff,"x","y"', "\x00" * 20, '{"id":1}',
     ],
 )  # fmt: skip
 def test_what_is_no_line_is_refused_and_the_others_are_taken(spark, record):
     changes, messages = decoded(spark, CsvForm(), [GOOD, record, GOOD])
     assert [(refusal.code, refusal.rows) for refusal in messages.refused] == [("CSV_UNREADABLE", 1)]
     assert [one.id for one in changes] == [1, 1]
+
+
+@pytest.mark.parametrize("text", ["\udcff", "\\\udcff"])
+def test_without_quotes_too_a_text_is_utf_8(spark, text):
+    form = CsvForm(quote="")
+    good = row(form, "I", TS, 1, ("x", "y"))
+    changes, messages = decoded(spark, form, [good, good.replace("x", text)])
+    assert [(refusal.code, refusal.rows) for refusal in messages.refused] == [("CSV_UNREADABLE", 1)]
+    assert [one.id for one in changes] == [1]
 
 
 @pytest.mark.parametrize("record", ['"I","t","s",1,"x","y"', f'"I","t","s",{TS}999999,1,"x","y"'])

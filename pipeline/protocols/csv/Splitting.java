@@ -24,7 +24,8 @@ public class Splitting implements UDF5 {
             last = new Line(octets, (byte[]) delimiter, (byte[]) quote, (byte[]) nothing, (byte[]) lineEnd, first.next);
         }
         boolean isOne = last.next > octets.length && (last == first || first.isBefore(last));
-        if (!isOne || !last.isRow || !UTF8String.fromBytes(octets).isValid()) {
+        boolean isText = first.isAscii && last.isAscii || UTF8String.fromBytes(octets).isValid();
+        if (!isOne || !last.isRow || !isText) {
             return new GenericRow(new Object[] {null, last.commitTs(), null, null});
         }
         Object after = first.isWhole && last.isWhole && !last.isTorn() ? last.columns() : null;
@@ -51,6 +52,8 @@ public class Splitting implements UDF5 {
         boolean isWhole = true;
         /** Whether it begins as one of TiCDC does: with an operation, and two names. */
         boolean isRow;
+        /** Whether no byte of it is of a longer character, so that all of them are UTF-8. */
+        boolean isAscii;
         /** Where the next line begins; more than the length of all bytes, if none does. */
         int next;
         private int[] starts = new int[32];
@@ -71,6 +74,7 @@ public class Splitting implements UDF5 {
             this.quote = quote;
             this.nothing = nothing;
             this.lineEnd = lineEnd;
+            this.isAscii = isAscii(delimiter) && isAscii(quote);
             int place = begin;
             while (place >= 0) {
                 place = quote.length == 0 ? escapedField(place) : quotedField(place);
@@ -103,6 +107,7 @@ public class Splitting implements UDF5 {
                 } else if (octet == end && stands(lineEnd, place)) {
                     break;
                 } else {
+                    isAscii &= octet >= 0;
                     place++;
                 }
             }
@@ -128,6 +133,8 @@ public class Splitting implements UDF5 {
                     doubledSoFar++;
                 } else if (octet == end && stands(lineEnd, place) && begins(place + lineEnd.length)) {
                     return -place;
+                } else {
+                    isAscii &= octet >= 0;
                 }
             }
             return -octets.length;
@@ -144,9 +151,11 @@ public class Splitting implements UDF5 {
             int place = begin;
             for (; place < octets.length; place++) {
                 byte octet = octets[place];
+                isAscii &= octet >= 0;
                 if (octet == '\\') {
                     boolean isTorn = place + 1 == octets.length || stands(lineEnd, place + 1);
                     isWhole &= !isTorn;
+                    isAscii &= isTorn || octets[place + 1] >= 0;
                     place += isTorn ? 0 : 1;
                 } else if (octet == delimiter[0] && stands(delimiter, place)) {
                     add(begin, place);
@@ -197,6 +206,14 @@ public class Splitting implements UDF5 {
         private boolean begins(int place) {
             return stands(quote, place) && place + 2 < octets.length && isLetter(octets[place + 1])
                 && stands(quote, place + 2) && stands(delimiter, place + 3);
+        }
+
+        private static boolean isAscii(byte[] text) {
+            boolean is = true;
+            for (byte octet : text) {
+                is &= octet >= 0;
+            }
+            return is;
         }
 
         private static boolean isLetter(byte octet) {
