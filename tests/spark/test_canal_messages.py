@@ -232,12 +232,23 @@ def test_statements_without_the_extension_say_that_they_stand_alone(spark):
     assert not canal(spark, [message(), statement("ALTER TABLE t ADD COLUMN c INT")])[2].ddl[0].alone
 
 
+def test_a_value_of_16_mib_is_read_and_a_row_of_ten_thousand_columns_is_none_of_tidbs(spark):
+    large = "ä" * (8 << 20)
+    wide = {f"c{number}": "1" for number in range(10_000)}
+    sent = [message(row=ROW | {"x": large}), message("DELETE", row=ROW | {"x": large}), message(row=wide)]
+    found = changes(spark, sent)
+    assert [(row[change.OP], row["x"] == large, row["b"]) for row in found] == [
+        ("insert", True, b"\x00\xff"), ("delete", True, b"\x00\xff"),
+    ]  # fmt: skip
+    assert refused(spark, [message(row=wide)]) == ({"CANAL_UNREADABLE": 1}, 2)
+
+
 def test_values_around_the_limits_of_unsigned_numbers_make_one_version(spark):
     """`sqlType` says another type where a number is beyond its signed range."""
     widths = {"tinyint": (7, -6, 5), "smallint": (15, 5, 4), "int": (31, 4, -5), "bigint": (63, -5, 3)}
     columns = {"id": "int", **{f"u{name}": f"{name} unsigned" for name in widths}}
     sent = []
-    for number in range(25_000):
+    for number in range(100_000):
         row, kinds = {"id": str(number)}, {"id": 4}
         for at, (name, (bits, small, large)) in enumerate(widths.items()):
             value = 2**bits - 2 + (number + at) % 4
@@ -245,7 +256,7 @@ def test_values_around_the_limits_of_unsigned_numbers_make_one_version(spark):
         sent.append(message(row=row, sqlType=kinds, mysqlType=columns))
     protocol, prepared, messages = canal(spark, sent)
     (table,) = messages.tables
-    assert [seen.rows for seen in table.versions] == [25_000]
+    assert [seen.rows for seen in table.versions] == [100_000]
     frame = protocol.recipe(table, mapping_of(table)).of(prepared.where(protocol.where(table)))
     found = frame.where(f"`{change.ERROR}` IS NULL AND ubigint >= 9223372036854775808").count()
-    assert found == 12_500
+    assert found == 50_000

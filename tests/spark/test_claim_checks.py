@@ -221,3 +221,20 @@ def test_objects_are_read_several_at_a_time_and_come_in_their_order():
     asked = [(Message(None, b"sent"), f"o{number}.json") for number in range(8)]
     whole = claims.messages(asked, made("canal").large_rows())
     assert [message.value for message in whole] == [b"%d" % number for number in range(8)]
+
+
+def test_a_batch_holds_no_more_memory_than_three_times_the_bytes_of_its_large_rows(spark, resources):
+    whole = canal(data=[{"id": "1", "t": "ä" * (1 << 19)}])
+    count = 8
+    messages = [(None, canal("/claims/row.json"))] * count
+    completion = Completion(ClaimChecks(PLACE, Objects(row=whole)))
+    before = kept_bytes(spark)
+    prepared, found = prepared_and_read(made("canal"), raw_frame(spark, messages), completion, resources)
+    assert found.tables[0].rows == prepared.count() == count
+    assert count * len(whole) <= kept_bytes(spark) - before <= 3 * count * len(whole)
+
+
+def kept_bytes(spark):
+    """What Spark keeps of frames, in memory and on disk."""
+    infos = spark.sparkContext._jsc.sc().getRDDStorageInfo()
+    return sum(info.memSize() + info.diskSize() for info in infos)
