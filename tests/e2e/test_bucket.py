@@ -10,15 +10,20 @@ from golden.comparing import assert_none
 from golden.corpus import GoldenCase
 from golden.expected import tables_at_the_end
 from golden.storage import Tree, taken
+from spark.open_events import Memory
 from support.s3 import TamperedStore, s3_server
 from support.s3.server import BUCKET
 
 from pipeline.causes import explained
 from pipeline.errors import EnvironmentFault
+from pipeline.model.large_rows import Message
+from pipeline.protocols.canal.protocol import CanalProtocol
+from pipeline.protocols.large.claim_checks import ClaimChecks
 from pipeline.sources.storage import bucket, frame
 from pipeline.sources.storage.bucket import BucketStore, client_of
 from pipeline.sources.storage.lanes import Lane, LaneEnd, live_folders
 from pipeline.sources.storage.paths import METADATA, VersionPath
+from pipeline.sources.storage.stores import store_at
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
@@ -212,6 +217,23 @@ def test_a_changefeed_in_a_bucket_becomes_tidbs_tables(server, tmp_path, monkeyp
     assert_none([*currents_differ(case, warehouse, tables_at_the_end(case).values())])
     batches = warehouse.catalog.load_table(("_pipeline", "batches")).scan().to_arrow().to_pylist()
     assert max(batches, key=lambda batch: batch["batch_id"])["level"] == "exact"
+
+
+def test_rows_that_were_too_large_lie_in_a_bucket_that_may_be_busy(server):
+    prefix, asked, row = Prefix(server, "claims"), Counter(), b'{"data":[{"id":"1"}]}'
+    prefix.write("row.json", content=row)
+
+    def answer(_method, path):
+        asked[path] += 1
+        return (503, "SlowDown") if asked[path] == 1 else None
+
+    place, form = f"s3://{BUCKET}/claims", CanalProtocol("UTC", {}, Memory()).large_rows()
+    with TamperedStore(server, answer).running() as options:
+        claims = ClaimChecks(place, store_at(place, options))
+        sent = Message(b"key", b"sent")
+        found = list(claims.messages([(sent, "row.json"), (sent, "gone.json")], form))
+    assert found == [Message(b"key", row), form.marked(sent, "CLAIM_CHECK_MISSING")]
+    assert max(asked.values()) > 1
 
 
 DENIED = {

@@ -34,10 +34,10 @@ def statement(sql, **more):
     return message("QUERY", **nothing | {"isDdl": True, "sql": sql} | more)
 
 
-def canal(spark, sent, **options):
-    """The protocol, prepared frame and messages of what was sent: objects, or texts."""
+def canal(spark, sent, key=None, **options):
+    """The protocol, prepared frame and messages of what was sent: objects, or texts, each with this key."""
     values = [one if isinstance(one, bytes) else json.dumps(one, ensure_ascii=False).encode() for one in sent]
-    raw = raw_frame(spark, [(None, value) for value in values])
+    raw = raw_frame(spark, [(key, value) for value in values])
     protocol = CanalProtocol("UTC", {}, Memory(), **options)
     protocol.begin(None, raw)
     prepared = protocol.prepare(raw).cache()
@@ -68,6 +68,15 @@ def test_a_row_that_has_other_columns_than_its_layout_is_a_dead_letter(spark, fo
     found = changes(spark, [message(**form), *(message(data=[row], **form) for row in rows)])
     assert [row[change.ERROR] for row in found] == [None, "COLUMNS_DIFFER", "COLUMNS_DIFFER", None]
     assert found[3].n == 2**64 - 1
+
+
+def test_the_key_of_a_message_is_kept_and_says_nothing(spark):
+    """`output-row-key`."""
+    key = b'{"id":"9"}'
+    (with_key,), (without,) = changes(spark, [message()], key=key), changes(spark, [message()])
+    assert bytes(with_key[change.KEY_BYTES]) == key
+    rows = (with_key.asDict(), without.asDict())
+    assert [{**row, change.KEY_BYTES: None} for row in rows] == [without.asDict()] * 2
 
 
 def test_both_rows_of_a_message_are_changes_and_each_has_a_message_of_its_own(spark):

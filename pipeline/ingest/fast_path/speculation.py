@@ -112,9 +112,10 @@ def _expected(
     if versions is None:
         return profile.table, profile.kinds
     kinds = context.protocol.kinds_of_rows(versions)
-    if profile.kinds and versions:
-        return (profile.table, profile.kinds) if kinds <= profile.kinds else (None, kinds)
-    return (next(iter(versions))[0] if len(versions) == 1 else None), kinds
+    if len(versions) != 1 or (profile.kinds and not kinds <= profile.kinds):
+        return None, kinds
+    ((table, _),) = versions
+    return (profile.table if profile.kinds else table), kinds
 
 
 def _is_right(prediction: Prediction, appended: Appended) -> bool:
