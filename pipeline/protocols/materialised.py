@@ -62,7 +62,7 @@ class Materialised:
         return f"{self.name}_lost"
 
 
-def first_unread(values: Iterable[tuple[str, Materialised]]) -> Column:
-    """`change.UNREAD` of rows with these values, each with its target."""
+def first_unread(values: Iterable[tuple[str, Materialised]], otherwise_fit: Column) -> Column:
+    """`change.UNREAD` of rows with these values, each with its target, if nothing else is wrong with the row."""
     names = [F.when(unread, F.lit(name)) for name, value in values if (unread := value.unread) is not None]
-    return F.coalesce(*names, F.lit(None).cast("string")).alias(change.UNREAD)
+    return F.when(otherwise_fit, F.coalesce(*names, F.lit(None).cast("string"))).alias(change.UNREAD)

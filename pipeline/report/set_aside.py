@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pipeline.model.holding import needs_release
 from pipeline.model.set_aside import FENCED, OPEN
 from pipeline.report import commands
 from pipeline.report.facts import BatchTime, Example, FencedKey, Held, Listing, Quarantine, SetAsideGroup
@@ -165,7 +166,7 @@ def _held(records: Records, pipeline: str, names: Spelling) -> list[Held]:
 
 def _held_table(table: str, row: Row | None, group: _AlikeRows | None) -> Held:
     state = "held" if row is None else clean(row["state"], NAME)
-    reason = (row and row["held_reason"]) or (group and group.last["reason"])
+    reason = (row and row["held_reason"]) or (group and group.last["reason"]) or ""
     since: BatchTime | None = None if group is None else moment(group.first)
-    ways = (commands.history(table), commands.release(table))
+    ways = (commands.history(table), *([commands.release(table)] if needs_release(reason) else []))
     return Held(table, state, clean(reason), 0 if group is None else group.rows, since, ways)

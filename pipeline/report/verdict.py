@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pipeline.model.holding import before_release
 from pipeline.report import commands
 from pipeline.report.facts import CheckMark, Listing, PipelineState, ReportFinding, ReportVerdict
 from pipeline.report.ledger import recorded
@@ -109,7 +110,9 @@ class _Findings:
         holding = self.holding.get(held.table)
         title = f"{held.table or NO_TABLE} waits"
         waiting = f"{count(held.records, 'record')} of it {_are(held.records)} in no table yet."
-        detail = f"{waiting if held.records else 'No record of it has come since.'} {held.reason}".strip()
+        first = before_release(held.reason)
+        todo = f" Before its release: {first}." if first else ""
+        detail = f"{waiting if held.records else 'No record of it has come since.'} {held.reason}".strip() + todo
         if held.state == "releasing":
             title, detail = f"{held.table} is being released", f"It goes on with the next run. {held.reason}".strip()
         finding = ReportFinding(

@@ -66,7 +66,7 @@ class ClaimCheckSettings(Section):
         "moved or a folder is mounted elsewhere",
     )
     options: Annotated[Mapping[str, str], FreeMap(".")] = Field(
-        default={}, description="how to reach a bucket, as in `warehouse.catalog` (`s3.endpoint`)"
+        default={}, description="how to reach a bucket (`s3.endpoint`, `s3.region`, …)"
     )
 
 
@@ -156,7 +156,7 @@ class SourceSection(Section):
     options: Annotated[Mapping[str, str], FreeMap(".")] = Field(
         default={},
         description="with `kind: kafka`: any Kafka client property, as `kafka.<property>`, and Spark's own Kafka "
-        "source options; with `kind: storage`: how to reach a bucket, as in `warehouse.catalog` (`s3.endpoint`)",
+        "source options; with `kind: storage`: how to reach a bucket (`s3.endpoint`, `s3.region`, …)",
     )
 
     @model_validator(mode="before")

@@ -6,6 +6,7 @@ import json
 import pytest
 from unit import report_shop as shop
 
+from pipeline.model.holding import REPAIR_FIRST
 from pipeline.report import PipelineState, assemble
 from pipeline.report.facts import CheckMark
 
@@ -93,6 +94,16 @@ class TestStanding:
     def test_a_table_without_a_pair_is_held_by_its_records(self):
         rows = shop.quiet() | {"held": [shop.row(120, "other", reason="TABLE_NAME_TAKEN", status="open")]}
         assert only(rows).title == "shop.other waits"
+
+    @pytest.mark.parametrize("reason", ["SCHEMA_PENDING: no BOOTSTRAP yet", "DDL_PENDING: not in partition 3"])
+    def test_records_that_enter_by_themselves_need_no_release(self, reason):
+        rows = shop.quiet() | {"held": [shop.row(120, "other", reason=reason, status="open")]}
+        assert only(rows).commands == ("ticdc-warehouse tables history shop.other",)
+
+    def test_what_comes_before_a_release_is_said(self):
+        reason = "DDL_NOT_UNDERSTOOD: TRUNCATE PARTITION"
+        rows = shop.quiet() | {"held": [shop.row(120, "other", reason=reason, status="open")]}
+        assert only(rows).detail.endswith(f"{reason} Before its release: {REPAIR_FIRST}.")
 
     def test_a_refused_batch_stops_everything(self):
         verdict = report(shop.stopped(shop.busy())).verdict

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from pipeline.model.columns import NULL_DEFAULT, UNKNOWN_DEFAULT, SourceColumn, TableVersion, literal
-from pipeline.model.holding import GET_A_KEY, NAMELESS, way_on
+from pipeline.model.holding import GET_A_KEY, NAMELESS, RECEIVE_FIRST, way_on
 from pipeline.model.names import TableName
 from pipeline.protocols.avro.protocol import AvroProtocol, _AvroGroup
 from pipeline.warehouse.evolution import Policy, meet, surely_keyed
@@ -70,4 +70,6 @@ def test_a_column_in_which_existing_rows_show_null_is_no_part_of_it(default, key
 
 def test_what_is_held_for_want_of_a_key_is_not_sent_to_a_release():
     assert way_on(TABLE, NAMELESS) == GET_A_KEY
-    assert way_on(TABLE, "CHECK_FAILED: no_debt") == "ticdc-warehouse tables release nk.part"
+    release = "ticdc-warehouse tables release nk.part"
+    assert way_on(TABLE, "CHECK_FAILED: no_debt") == release
+    assert way_on(TABLE, "OLD_VALUES_MISSING: set it") == f"{RECEIVE_FIRST}, then {release}"

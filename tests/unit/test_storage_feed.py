@@ -17,12 +17,12 @@ class Batches:
     """Gives batches that only move the tables: so many, then nothing new."""
 
     def __init__(self, count):
-        self.left, self.asked, self.settled = count, [], True
+        self.left, self.asked, self.settled, self.reached = count, [], True, False
 
     def next_batch(self, ordinal):  # noqa: ARG002 - files have none here
         self.asked.append(time.monotonic())
         self.left -= 1
-        return Batch((), moved=self.left >= 0, settled=self.settled)
+        return Batch((), moved=self.left >= 0, settled=self.settled, reached=self.reached)
 
     def stop(self):
         self.stopped = True
@@ -91,6 +91,17 @@ def test_what_may_still_come_at_the_last_commit_ts_is_waited_for_but_not_for_lon
     assert (taken, feed.runs) == ([0], False)
     assert 0.4 <= time.monotonic() - begun < 3
     assert feeding_waits == 15.0
+
+
+@pytest.mark.parametrize("reached", [True, False])
+def test_a_changefeed_that_never_rests_does_not_keep_a_run_that_has_what_was_there(monkeypatch, reached):
+    monkeypatch.setattr(feeding, "_SETTLING", 0.2)
+    batches = Batches(10**9)
+    batches.reached = reached
+    feed = fed(batches, [], 60.0, available_now=True)
+    feed.wait(1.0)
+    assert feed.runs is not reached
+    feed.stop()
 
 
 def test_a_feed_that_waits_is_stopped_at_once():

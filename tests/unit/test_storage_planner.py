@@ -1,13 +1,18 @@
 """Which files a batch takes, and how far the tables are complete with it."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from pipeline.errors import Refused
 from pipeline.model.frontier import NEVER, after_ddl, closed_by_watermark
+from pipeline.protocols.described.head import MessageKind
+from pipeline.sources.storage import batches
+from pipeline.sources.storage.batches import BatchPlans
 from pipeline.sources.storage.lanes import Lane
 from pipeline.sources.storage.losses import Losses
-from pipeline.sources.storage.paths import path_of, read_path
-from pipeline.sources.storage.plan_log import WentBack
+from pipeline.sources.storage.paths import VersionPath, path_of, read_path
+from pipeline.sources.storage.plan_log import PlannedFile, WentBack
 from pipeline.sources.storage.planner import Checkpoint, Hole, New, RowsFile, plan
 from pipeline.sources.storage.store import StoredFile
 
@@ -128,7 +133,7 @@ def losses(monkeypatch):
     monkeypatch.setattr("pipeline.sources.storage.losses.time.time", lambda: NOW)
 
     def judge(*accepted, begins=False, there=()):
-        return Losses(accepted, begins, {*there}.__contains__, lambda _: "shop.t")
+        return Losses(accepted, lambda: begins, {*there}.__contains__, lambda _: "shop.t")
 
     return judge
 
@@ -146,10 +151,19 @@ class TestLosses:
     def test_where_the_one_before_is_gone_too_a_cleanup_has_been_there(self, losses):
         judge = losses("FILE_MISSING")
         assert [judge.given_up(one) for one in [hole(4, 4), *[hole(1, 4)] * 11]] == [False] * 12
-        many = r"FILES_EXPIRED: .*: 4 of s/t/5 \(shop.t\); 1 to 4 of .*; and of 2 more folders\n"
+        many = r"FILES_EXPIRED: .*: 4 of s/t/5 \(shop.t\); 1 to 4 of .*; and of 1 more folders\n"
         with pytest.raises(Refused, match=many):
             judge.refuse()
-        assert losses("FILES_EXPIRED").given_up(hole(1, 4))
+
+    def test_what_was_accepted_is_said_and_later_losses_are_refused_again(self, losses, caplog):
+        judge = losses("FILES_EXPIRED")
+        assert judge.given_up(hole(1, 4))
+        assert judge.given_up(hole(7, 7))
+        judge.refuse()
+        assert "FILES_EXPIRED was accepted; a run goes on without these files: 1 to 4 of s/t/5" in caplog.text
+        assert not judge.given_up(hole(9, 9))
+        with pytest.raises(Refused, match="FILES_EXPIRED"):
+            judge.refuse()
 
     def test_a_new_warehouse_begins_with_what_is_there(self, losses):
         assert losses(begins=True).given_up(hole(1, 4))
@@ -180,3 +194,25 @@ class TestLosses:
         clock[0] += 61
         with pytest.raises(Refused, match="CHECKPOINT_WENT_BACK"):
             judge.judge(SETTLED, 101, at_once=False)
+
+
+OF_ITS_OWN, OF_ANOTHER = "s/t/meta/schema_5_0000000001.json", "s/u/meta/schema_5_0000000001.json"
+
+
+@pytest.mark.parametrize(
+    ("schema", "kind", "folders", "size", "waits"),
+    [
+        (OF_ITS_OWN, MessageKind.DDL, ["s/t/5"], batches._MUCH, True),
+        (OF_ITS_OWN, MessageKind.DDL, ["s/t/5"], batches._MUCH - 1, False),
+        (OF_ITS_OWN, MessageKind.BOOTSTRAP, ["s/t/5"], batches._MUCH, False),
+        (OF_ANOTHER, MessageKind.DDL, ["s/t/5"], batches._MUCH, False),
+        (OF_ITS_OWN, MessageKind.DDL, ["s/t/5", "s/u/5"], batches._MUCH, False),
+    ],
+)
+def test_much_of_one_version_waits_for_the_statement_that_makes_it(schema, kind, folders, size, waits):
+    described = {VersionPath("s/t", 5), VersionPath("s/u", 5)}
+    rows = {Lane(folder, ""): (number(1, folder, size=size),) for folder in folders}
+    statement = PlannedFile(0, schema, 1, 9, "e", 0.0, str(kind), "s", "t", 5)
+    listing = SimpleNamespace(new=New(SETTLED, rows, {}), schemas=(statement,))
+    plans = SimpleNamespace(inventory=SimpleNamespace(described=described))
+    assert BatchPlans._waits_for_its_table(plans, listing) is waits

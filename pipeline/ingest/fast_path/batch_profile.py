@@ -20,6 +20,8 @@ class BatchProfile:
 
     table: TableName | None = None
     seen: deque[frozenset[Kind]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    begins: bool = True
+    """Whether no batch has had rows."""
 
     @property
     def kinds(self) -> frozenset[Kind]:
@@ -33,6 +35,7 @@ class BatchProfile:
 
         Nor does one with statements, but for the first: a stream begins with them.
         """
+        self.begins = self.begins and not messages.tables
         only = messages.tables[0].table if len(messages.tables) == 1 else None
         altered = messages.ddl and self.seen
         others = messages.passed_over or messages.unknown or messages.pending_events

@@ -32,7 +32,7 @@ from registry.columns import BEFORE
 from registry.wire import HEADER_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -171,7 +171,7 @@ def recipe(writers: tuple[WriterSchema, ...], mapping: ColumnMapping, timezone: 
             *columns,
             *before,
             *_bytes(read, was),
-            first_unread(read_twice),
+            first_unread(read_twice, ~_cut_off(read)),
             _checksum(writers, timezone),
         ],
     ]
@@ -281,10 +281,8 @@ def _schema_id(writers: Sequence[WriterSchema]) -> Column:
 def _bytes(read: Mapping[WriterSchema, _Read], was: Mapping[WriterSchema, _Read]) -> list[Column]:
     error = F.lit(None).cast("string")
     for writer, row in read.items():
-        end = F.col(writer.alias).getField(end_marker.FIELD)
-        cut_off = F.col(writer.alias).isNotNull() & ~end.eqNullSafe(F.lit(end_marker.NUMBER))
         old = was[writer].materialised.values() if writer in was else ()
-        broken = any_of([cut_off, *(one.unread for one in (*row.materialised.values(), *old))])
+        broken = any_of([_lacks_end(writer), *(one.unread for one in (*row.materialised.values(), *old))])
         code = CORRUPT_KEY if writer.key_only else CORRUPT_VALUE
         error = F.when(broken, F.lit(code)).otherwise(error)
     return [
@@ -293,6 +291,16 @@ def _bytes(read: Mapping[WriterSchema, _Read], was: Mapping[WriterSchema, _Read]
         F.col("value").alias(VALUE_BYTES),
         F.col("timestamp").alias(ARRIVED_AT),
     ]
+
+
+def _cut_off(writers: Iterable[WriterSchema]) -> Column:
+    """Whether bytes are missing, so that each value may be another one's."""
+    return any_of(_lacks_end(writer) for writer in writers)
+
+
+def _lacks_end(writer: WriterSchema) -> Column:
+    end = F.col(writer.alias).getField(end_marker.FIELD)
+    return F.col(writer.alias).isNotNull() & ~end.eqNullSafe(F.lit(end_marker.NUMBER))
 
 
 def _checksum(writers: Sequence[WriterSchema], timezone: str) -> Column:

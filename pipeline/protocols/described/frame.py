@@ -81,7 +81,7 @@ def recipe(
         *_targets(read_after, mapping),
         *([_before(read_before, before, mapping)] if mapping.before else []),
         _error(after, before, [*read_after, *read_before], encoding, binary).alias(ERROR),
-        first_unread(value for one in (*read_after, *read_before) for value in one.items()),
+        first_unread(_binary_first([*read_after, *read_before], encoding, binary), F.col(_FAULT).isNull()),
         F.col("key").alias(KEY_BYTES),
         F.col("value").alias(VALUE_BYTES),
         F.col("timestamp").alias(ARRIVED_AT),
@@ -175,6 +175,14 @@ def _error(
         no_bytes = any_of(value.unread for one in read for name, value in one.items() if name in binary)
         faults.append(F.when(no_bytes, F.lit(encoding.codes.binary)))
     return F.coalesce(*faults, F.when(broken, F.lit(encoding.codes.value)))
+
+
+def _binary_first(
+    read: Sequence[_Read], encoding: RowEncoding, binary: Collection[str]
+) -> list[tuple[str, Materialised]]:
+    """Values with their targets; first those whose code counts more than others'."""
+    values = [value for one in read for value in one.items()]
+    return sorted(values, key=lambda value: value[0] not in binary) if encoding.codes.binary else values
 
 
 def _checksum(after: Sequence[_Side], before: Sequence[_Side], timezone: str, encoding: RowEncoding) -> Column:

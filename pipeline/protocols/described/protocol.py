@@ -253,11 +253,12 @@ class DescribedProtocol:
             return None
         newest = max(rows, key=lambda one: one[1])
         version = self._settled_version(*newest)
-        if version is None or version.version not in mapping.fields:
+        if version is None or not version.handle or version.version not in mapping.fields:
             return None
         has_checksum = any(kind.checksums for kind in expected)
         counter, encoding = EventCounter(ranges), self.encoding.at_once(version)
         seen = counter.seen(replace(version, has_checksum=has_checksum))
+        seen = replace(seen, sends_members=encoding.sends_members)
         messages = TableMessages(version.table, (seen,))
         is_counted = encoding.width() is None or (version.table.key, version.version) in self._fitting
         prepared = through(encoding.prepared(), self._unpacking.plain(raw))

@@ -166,7 +166,7 @@ def _bytes(rows: Sequence[_Row]) -> list[Column]:
     failed = F.col(AFTER).isNull() | F.col(_NUMBER).isNull()
     return [
         F.when(any_of([failed, *unread]), F.lit(UNREADABLE)).alias(ERROR),
-        first_unread((name, one) for row in rows for name, ways in row.items() for one in ways),
+        first_unread(((name, one) for row in rows for name, ways in row.items() for one in ways), ~failed),
         F.col("key").alias(KEY_BYTES),
         F.col("value").alias(VALUE_BYTES),
         F.col("timestamp").alias(ARRIVED_AT),

@@ -11,12 +11,14 @@ from pyspark.sql import functions as F
 from pipeline.errors import Refused
 from pipeline.model.frontier import Frontier, closed_by_watermark, commit_ts_of
 from pipeline.observe.logs import get_logger
+from pipeline.protocols.described.head import MessageKind
 from pipeline.protocols.files.head import COMMIT_TS_MISSING
 from pipeline.sources.storage.cleanup import Removable, delete
 from pipeline.sources.storage.feed import Batch
 from pipeline.sources.storage.inventory import Inventory
 from pipeline.sources.storage.layout import FileLayout, denied
 from pipeline.sources.storage.losses import Losses
+from pipeline.sources.storage.paths import SchemaPath, read_path
 from pipeline.sources.storage.plan_log import PlanLog
 from pipeline.sources.storage.planner import plan
 from pipeline.sources.storage.schema_files import SCHEMA_FILE_DAMAGED
@@ -55,10 +57,11 @@ class BatchPlans:
         self.log = PlanLog(notes)
         self.inventory = Inventory(store, self.log, self._source, lines.is_closed)
         self.progress: Frontier = max(self.log.progress, closed_by_watermark(_complete_up_to(notes)))
-        self._losses = Losses(accept, self.log.next_ordinal == 1, self._has, self.inventory.table_of)
+        self._losses = Losses(accept, lambda: self.log.next_ordinal == 1, self._has, self.inventory.table_of)
         self._first_ts: dict[tuple[str, str], int] = {}
         self._said: set[str] = set()
         self._accepted: int | None = None
+        self._aim: int | None = None
         checkpoint = self.inventory.checkpoint()
         if checkpoint is not None:
             self._judge_checkpoint(checkpoint, at_once=True)
@@ -69,7 +72,7 @@ class BatchPlans:
         planned = self.log.since(ordinal)
         if planned:
             self.progress = max(before, planned[-1].progress)
-            return Batch(planned, moved=True, settled=False)
+            return Batch(planned, moved=True, settled=False, reached=False)
         removable = self._removable()
         listing = inventory.found(removable)
         self._judge(listing)
@@ -94,16 +97,20 @@ class BatchPlans:
             delete(self._store, removable)
         checkpoint = listing.new.checkpoint
         settled = (checkpoint is None or checkpoint.settled) and not made.holes
-        return Batch(taken, moved=self.progress > before, settled=settled)
+        if self._aim is None and checkpoint is not None and checkpoint.commit_ts >= commit_ts_of(before):
+            self._aim = checkpoint.commit_ts
+        reached = self._aim is not None and self.progress >= closed_by_watermark(self._aim - 1)
+        return Batch(taken, moved=self.progress > before, settled=settled, reached=reached)
 
     def _waits_for_its_table(self, listing: Found) -> bool:
-        """Whether a batch is of schema files alone, since much of one version waits.
+        """Whether a batch is of schema files alone, since much waits of one version that a statement among them makes.
 
         Then the table is there before its rows, and the next batch reads these once, not twice (`ingest.fast_path`).
         """
         lanes = listing.new.lanes.values()
         versions = {files[0].file.under(self.inventory.described) for files in lanes}
-        return len(versions) == 1 and bool(listing.schemas) and sum(map(_size, lanes)) >= _MUCH
+        stated = {path.describes for file in listing.schemas if (path := _stated(file)) is not None}
+        return len(versions) == 1 and versions <= stated and sum(map(_size, lanes)) >= _MUCH
 
     def _removable(self) -> Removable | None:
         """What finds files to delete, if everything is listed now and the settings want it."""
@@ -190,6 +197,12 @@ class BatchPlans:
                 f"set {self._lines.remedy} of the changefeed, then let the changefeed begin again in another folder",
             )
         return commit_ts
+
+
+def _stated(file: PlannedFile) -> SchemaPath | None:
+    """The path of a schema file that has a statement; None of any other one."""
+    path = read_path(file.path)
+    return path if file.kind == MessageKind.DDL and isinstance(path, SchemaPath) else None
 
 
 def _size(files: Sequence[RowsFile]) -> int:

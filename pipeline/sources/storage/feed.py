@@ -24,12 +24,14 @@ _SOON = 1.0
 class Batch(NamedTuple):
     """The files of a batch. `moved`: whether the tables are complete further than before, with files or without.
 
-    `settled`: whether waiting brings nothing more of what is there now.
+    `settled`: whether waiting brings nothing more of what is there now. `reached`: whether the tables are complete,
+    with the batch, up to what `metadata` said when the run began.
     """
 
     files: tuple[PlannedFile, ...]
     moved: bool
     settled: bool
+    reached: bool
 
 
 class Batches(Protocol):
@@ -94,7 +96,10 @@ class StorageFeed(threading.Thread):
             self._error = error
 
     def _run(self) -> None:
-        """A batch begins `trigger` after the one before it began, or at once with `--available-now`."""
+        """A batch begins `trigger` after the one before it began, or at once with `--available-now`.
+
+        Then a changefeed that never rests does not keep the run: what was there at its begin is enough.
+        """
         number, deadline = 0, time.monotonic() + _SETTLING
         pause = _SOON if self._available_now else self._trigger_seconds
         while not self._stopping.is_set():
@@ -106,6 +111,8 @@ class StorageFeed(threading.Thread):
                 number += 1
                 if batch.files:
                     self._ordinal = batch.files[-1].ordinal + 1
+                if self._available_now and batch.reached and time.monotonic() > deadline:
+                    return
             elif self._available_now and (batch.settled or time.monotonic() > deadline):
                 return
             if not (has_news and self._available_now):

@@ -34,24 +34,26 @@ _log = get_logger(__name__)
 
 @dataclass(slots=True)
 class Losses:
-    """The judge of one run. `accepted`: codes of refusals to pass over.
+    """The judge of one run. `accepted`: codes of refusals to pass over, each at its first look that has some.
 
     `begins`: whether the warehouse has no file yet: then numbers may begin where the changefeed's cleanup has left
     them. `is_there`: whether the store has a path. `table_of`: the table of a hole's files.
     """
 
     accepted: Collection[str]
-    begins: bool
+    begins: Callable[[], bool]
     is_there: Callable[[str], bool]
     table_of: Callable[[Hole], str]
     _went_back_at: float | None = field(default=None, init=False)
     _noted: set[str] = field(default_factory=set, init=False)
     _refused: dict[str, list[Hole]] = field(default_factory=lambda: defaultdict(list), init=False)
+    _given_up: dict[str, list[Hole]] = field(default_factory=lambda: defaultdict(list), init=False)
+    _spent: set[str] = field(default_factory=set, init=False)
 
     def given_up(self, hole: Hole) -> bool:
         """Whether nobody waits for these files. `refuse` tells of those that were waited for in vain."""
         folder, numbers = hole.lane.folder, _numbers(hole)
-        if hole.first == 1 and self.begins:
+        if hole.first == 1 and self.begins():
             self._note(folder, f"{folder}: files {numbers} are gone; the tables begin with what is there")
             return True
         if hole.first == 1 or not self.is_there(hole.before):
@@ -63,7 +65,10 @@ class Losses:
         return self._gives_up(FILE_MISSING, hole)
 
     def refuse(self) -> None:
-        """Raise `Refused` where `given_up` has met files of which nobody may give up those that are gone."""
+        """Raise `Refused` where `given_up` may not give up what is gone; else say what it has given up.
+
+        What a person accepts is what is gone by then: later losses are refused again.
+        """
         if expired := self._refused[FILES_EXPIRED]:
             raise self._refusal(
                 FILES_EXPIRED,
@@ -76,6 +81,10 @@ class Losses:
                 f"files have been missing for 10 minutes or more, and later ones are there: {self._named(missing)}",
                 "restore them, and run again. To go on without their rows",
             )
+        for code, holes in self._given_up.items():
+            _log.warning("%s was accepted; a run goes on without these files: %s", code, self._named(holes))
+            self._spent.add(code)
+        self._given_up.clear()
 
     def judge(
         self, checkpoint: Checkpoint, complete_up_to: int, passed_over: WentBack | None = None, *, at_once: bool
@@ -102,10 +111,9 @@ class Losses:
         return False
 
     def _gives_up(self, code: str, hole: Hole) -> bool:
-        if code in self.accepted:
-            return True
-        self._refused[code].append(hole)
-        return False
+        accepts = code in self.accepted and code not in self._spent
+        (self._given_up if accepts else self._refused)[code].append(hole)
+        return accepts
 
     @staticmethod
     def _refusal(code: str, what: str, then: str) -> Refused:
@@ -114,7 +122,7 @@ class Losses:
     def _named(self, holes: Sequence[Hole]) -> str:
         """The files of these holes: their numbers, folders (which have the day) and tables."""
         named = [f"{_numbers(hole)} of {hole.lane.folder} ({self.table_of(hole)})" for hole in holes[:_MOST_NAMED]]
-        others = len(holes) - len(named)
+        others = len({hole.lane.folder for hole in holes[_MOST_NAMED:]})
         return "; ".join([*named, *([f"and of {others} more folders"] if others else [])])
 
     def _note(self, folder: str, what: str) -> None:
