@@ -32,7 +32,7 @@ Every command takes `--config FILE` (`-c`) and `--output text|json`. The tables 
 |---|---|
 | 0 | Done, warnings included. |
 | 1 | A refusal or a failure that has a code: [error codes](error-codes.md). |
-| 2 | Wrong usage, or an error that the product did not foresee. |
+| 2 | Wrong usage, `MAIN_MOVED` or `DDL_TOO_MANY`, or an error that the product did not foresee. |
 | 130 | A second Ctrl-C. |
 """
 _SHARED = {"config", "output"}
@@ -70,7 +70,7 @@ def _section(words: str, command: Any, *, alone: bool) -> Iterator[str]:
 
 
 def _argument(param: Any) -> str:
-    name = (param.metavar or param.name).upper().strip("[]")
+    name = (param.metavar or param.name).upper().strip("[].…")
     name = f"{name}…" if param.nargs == -1 else name
     return name if param.required else f"[{name}]"
 
