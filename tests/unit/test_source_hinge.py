@@ -22,7 +22,6 @@ NAMES_OF_COLUMNS = {
     "warehouse/records.py", "warehouse/state.py", "ingest/set_aside/fence.py", "report/ledger.py",  # what is stored
 }  # fmt: skip
 BESIDES = {
-    "model/holding.py": "the settings that leave a table out",
     "model/protocols.py": "the kinds of source that bring each",
     "protocols/compressed.py": "what TiCDC's Kafka sink compresses, and with which setting",
 }
