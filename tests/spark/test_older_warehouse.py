@@ -140,7 +140,7 @@ def answering(recorded):
         server.server_close()
 
 
-@pytest.fixture(params=["avro", "simple", "open-protocol"] if EVERY else ["avro", "simple"])
+@pytest.fixture(params=["simple", "avro", "open-protocol"] if EVERY else ["simple"])
 def older(request):
     """In the place where it was written: one test at a time."""
     protocol = request.param
