@@ -239,8 +239,8 @@ def _decode(
     types = {column.name: column.tidb_type for column in layout.columns}
     for row in rows.orderBy(change.INDEX).limit(MOST_CHANGES).collect():
         if row["error"] is not None:
-            column = row["unread"] and f"{IN_COLUMN}{row['unread']}"
-            inspection.refusals.append((row["error"], protocol.sentences().get(row["error"], "") + (column or "")))
+            column = f"{IN_COLUMN}{row['unread']}" if row["unread"] else ""
+            inspection.refusals.append((row["error"], protocol.sentences().get(row["error"], "") + column))
         else:
             header, columns = _columns(row, names, types)
             inspection.changes.append(ShownChange(_did(row, table), header, columns, _judged(row, rules)))

@@ -14,7 +14,8 @@ NAMELESS = f"{NO_KEY}: {WITHOUT_KEY}"
 """TiCDC's new architecture sends tables without a PRIMARY KEY so in Avro (wire-formats.md, `new_avro*`)."""
 
 NO_OLD_VALUES = "OLD_VALUES_MISSING"
-_ENTER_BY_THEMSELVES = ("DDL_PENDING", "SCHEMA_PENDING")
+ENTER_BY_THEMSELVES = ("DDL_PENDING", "SCHEMA_PENDING")
+"""For these reasons records wait without a person."""
 
 GET_A_KEY = (
     "give it a primary key in TiDB, or with Avro let the changefeed send old values (avro-include-before-value). Let "
@@ -46,4 +47,4 @@ def before_release(reason: str) -> str:
 
 def needs_release(reason: str) -> bool:
     """Whether records that wait for this reason need a person; others enter when what they wait for has come."""
-    return not reason.startswith(_ENTER_BY_THEMSELVES)
+    return not reason.startswith(ENTER_BY_THEMSELVES)

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from pipeline.errors import Refused
+from pipeline.model.holding import ENTER_BY_THEMSELVES
 from pipeline.model.names import PIPELINE_NAMESPACE, TableName, WarehouseName
 from pipeline.model.set_aside import FILE_TRUNCATED, OPEN
 from pipeline.runtime.driver.catalyst import TEXT, Catalyst, NotInDriver
@@ -69,7 +70,7 @@ SET_ASIDE = ("dead_letters", "quarantine", "held")
 SUPERSEDED, DROPPED = "superseded", "dropped"
 """What open rows become when the source drops their table: set aside ones, and those in `held`."""
 
-LET_IN = ("DDL_PENDING", "SCHEMA_PENDING", "RELEASED")
+LET_IN = (*ENTER_BY_THEMSELVES, "RELEASED")
 """Beginnings of the reasons in `held` that end by themselves (ordering by commit ts)."""
 
 HeldCounts = Mapping[tuple[TableName, str], int]

@@ -20,8 +20,7 @@ class BatchProfile:
 
     table: TableName | None = None
     seen: deque[frozenset[Kind]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
-    begins: bool = True
-    """Whether no batch has had rows."""
+    begins: bool = True  # no batch has had rows
 
     @property
     def kinds(self) -> frozenset[Kind]:

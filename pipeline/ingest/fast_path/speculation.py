@@ -104,15 +104,14 @@ def _speculate(
 def _expected(
     context: PipelineContext, versions: frozenset[tuple[TableName, SchemaId]] | None
 ) -> tuple[TableName | None, frozenset[Kind]]:
-    """The table that a batch is expected to have rows of, and the kinds of its messages: those of the last batches.
-
-    `versions`: what the source says (`Planned`), which does before the first rows, too.
-    """
+    """The table whose rows a batch is expected to have, and the kinds: as the source says, else as the last ones."""
     profile = context.run.profile
     if versions is None:
         return profile.table, profile.kinds
-    table = next(iter(versions))[0] if profile.begins and len(versions) == 1 else profile.table
-    return table if len(versions) == 1 else None, context.protocol.kinds_of_rows(versions)
+    if len(versions) != 1:
+        return None, frozenset()
+    table = next(iter(versions))[0] if profile.begins else profile.table
+    return table, context.protocol.kinds_of_rows(versions)
 
 
 def _is_right(prediction: Prediction, appended: Appended) -> bool:

@@ -38,6 +38,7 @@ for which tables (`etag`)."""
 ACCEPTED = "ACCEPTED"
 """The kind of a row that is no file: a person has accepted that `metadata` says less (`version`) than the tables show
 (`progress`)."""
+_NO_FILES = (LOST, LISTED, ACCEPTED)
 _HASH_BYTES, _CONTENT_BYTES = 16, 8
 
 
@@ -69,7 +70,7 @@ class PlannedFile:
     @property
     def is_there(self) -> bool:
         """Whether there is a file to be read."""
-        return self.kind not in (LOST, LISTED, ACCEPTED)
+        return self.kind not in _NO_FILES
 
     @property
     def shown_path(self) -> str:
@@ -113,7 +114,7 @@ class PlanLog:
         files = notes.read(TABLE)
         self._contents = _Contents.of(files)
         self._newer: dict[str, Known] = {}
-        schemas = files.where(~_is_of(ROWS, LOST, LISTED, ACCEPTED)).orderBy("ordinal")
+        schemas = files.where(~_is_of(ROWS, *_NO_FILES)).orderBy("ordinal")
         self.schemas = [_planned(row.asDict()) for row in schemas.collect()]
         self.ends = _ends(files) if len(self._contents) else {}
         listed = F.max_by(F.struct(F.col("modified").cast("double"), "etag"), F.when(_is_of(LISTED), F.col("ordinal")))
