@@ -10,10 +10,12 @@ from pyspark.sql import functions as F
 
 from pipeline.errors import Refused
 from pipeline.lake.consistent_points import spoken
+from pipeline.lake.ledger import ordering
 from pipeline.lake.schemas import DescribedVersions
 from pipeline.model import change
 from pipeline.model.names import quoted
 from pipeline.model.places import POSITION, RECORD_BITS, Partition
+from pipeline.model.protocols import PROTOCOLS
 from pipeline.model.set_aside import IN_COLUMN
 from pipeline.protocols.build import protocol_of, registry_of
 from pipeline.protocols.reading import prepared_and_read
@@ -90,7 +92,8 @@ def inspected(settings: Settings, stream: str, partition: int, offset: int | Non
         client = registry_of(settings, resources)
         inspection = Inspected(_facts(record, place, client))
         protocol = protocol_of(settings, client, DescribedVersions(settings))
-        protocol.begin(None, raw)
+        is_optional = PROTOCOLS[settings.source.protocol].commit_ts_optional
+        protocol.begin(ordering(settings) if is_optional else None, raw)
         prepared, messages = prepared_and_read(protocol, raw, completion_of(settings), resources)
         _tell(inspection, messages)
         suites = load(settings.quality.suites) if settings.quality.suites else ()

@@ -23,3 +23,11 @@ def any_of(conditions: Iterable[Column | None]) -> Column:
     while len(parts) > 1:
         parts = [reduce(or_, parts[start : start + 2]) for start in range(0, len(parts), 2)]
     return parts[0] if parts else F.lit(False)
+
+
+def how_many(condition: Column) -> Column:
+    """The number of rows for which a condition holds, as an aggregate.
+
+    Spark computes the condition of `count_if` in a step of its own, which copies each row.
+    """
+    return F.count(F.when(condition, F.lit(1)))

@@ -236,6 +236,11 @@ class Messages:
     described: tuple[TableVersion, ...] = ()
     """Versions that messages of this batch describe by themselves: they are to be remembered."""
 
+    @property
+    def has_read(self) -> bool:
+        """Whether any of the events could be read."""
+        return self.events > sum(refused.rows for refused in self.refused)
+
 
 @dataclass(frozen=True, slots=True)
 class Target:

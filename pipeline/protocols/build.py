@@ -13,7 +13,7 @@ from pipeline.protocols import images
 from pipeline.protocols.avro import AvroProtocol
 from pipeline.protocols.avro.assertions import Asserted
 from pipeline.protocols.canal import canal_protocol
-from pipeline.protocols.canal.protocol import CanalProtocol
+from pipeline.protocols.canal.protocol import CanalProtocol, newest_ordering
 from pipeline.protocols.csv import csv_protocol
 from pipeline.protocols.csv.form import form_of
 from pipeline.protocols.open import OpenProtocol
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from pipeline.model.messages import KnownVersions, Messages, SourceProtocol, TableMessages
+    from pipeline.model.messages import KnownVersions, Messages, Ordering, SourceProtocol, TableMessages
     from pipeline.protocols.images import OldImages
     from pipeline.settings import Settings
 
@@ -44,6 +44,8 @@ class ProtocolReader:
     old_images: Callable[[DataFrame, Sequence[TableMessages], str | None], OldImages | None]
     """Which of the rows of a prepared frame carry the row as it was; None where the frame does not say. The last
     argument is `source.encoding`."""
+    newest_ordering: Callable[[DataFrame], Ordering | None] = lambda _: None
+    """The ordering that a new warehouse would have by the newest rows of a raw frame; None where rows do not decide."""
 
 
 def _avro(settings: Settings, registry: RegistryClient | None, versions: KnownVersions) -> SourceProtocol:
@@ -111,8 +113,9 @@ READERS: Mapping[str, ProtocolReader] = {
     ),
     "canal-json": ProtocolReader(
         _canal,
-        lambda _: "any version; schema files are written by v6.5 and later",
+        lambda _: "any version",
         lambda _frame, _tables, _encoding: None,
+        newest_ordering,
     ),
     "csv": ProtocolReader(
         _csv,

@@ -13,6 +13,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from pipeline.model.columns import CommitTs
+from pipeline.model.conditions import how_many
 from pipeline.model.messages import Messages, SeenVersion
 from pipeline.model.places import stands_in
 
@@ -55,8 +56,8 @@ class EventCounter:
         counted = prepared.observe(
             self._observation,
             F.count(F.lit(1)).alias("events"),
-            F.count_if(row).alias("rows"),
-            F.count_if(mark | other).alias("control"),
+            how_many(row).alias("rows"),
+            how_many(mark | other).alias("control"),
             F.min(F.when(row, sorts.commit_ts)).alias("since"),
             F.max(F.when(row, sorts.commit_ts)).alias("until"),
             *(

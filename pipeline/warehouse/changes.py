@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 
 from pipeline.model import change
 from pipeline.model.change import ERROR, Op
+from pipeline.model.conditions import how_many
 from pipeline.model.names import quoted
 from pipeline.model.projection import Projection, walled
 from pipeline.quality.rules import RuleSet
@@ -137,7 +138,7 @@ def judged(table: TablePair, frame: DataFrame, entry: Entry) -> JudgedChanges:
     own = tuple(column.name for column in table.layout.columns)
     columns = (*own, change.BEFORE) if table.layout.before else own
     made = _recipe(columns, table.not_ours, entry.rules, entry.fenced)
-    odd = [] if entry.odd is None else [F.count_if(entry.odd).alias(_ODD)]
+    odd = [] if entry.odd is None else [how_many(entry.odd).alias(_ODD)]
     rows = frame if entry.fenced else entry.rules.judged(frame)
     return JudgedChanges(rows, [*made.counters, *odd], made.enters, made.rows)
 
@@ -206,12 +207,12 @@ def _recipe(columns: tuple[str, ...], not_ours: tuple[str, ...], rules: RuleSet,
     }
     ours = [stamped.get(name, F.col(quoted(name))) for name in (*change.ENVELOPE, *columns)]
     rows = Projection([*ours, *(F.lit(None).alias(name) for name in not_ours)])
-    kept = [F.count_if(readable & quarantined).alias(QUARANTINED), *rules.counters] if rules.rules else []
+    kept = [how_many(readable & quarantined).alias(QUARANTINED), *rules.counters] if rules.rules else []
     return _Recipe((*_counters(enters), *kept), enters, rows)
 
 
 def _counters(enters: Column) -> Iterator[Column]:
-    yield F.count_if(F.col(ERROR).isNotNull()).alias(ERRORS)
+    yield how_many(F.col(ERROR).isNotNull()).alias(ERRORS)
     for op in Op:
-        yield F.count_if(enters & (F.col(change.OP) == op.value)).alias(op.value)
+        yield how_many(enters & (F.col(change.OP) == op.value)).alias(op.value)
     yield F.max(F.when(enters, F.col(change.COMMIT_TS))).alias(_NEWEST)

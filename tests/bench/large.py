@@ -58,8 +58,7 @@ def _compressed(ground: Ground, sizes: Sizes) -> Measured:
             batch = two_batches(workload.records(servers, topic), workload.PARTITIONS)
             sides[name] = Ours(worker, ground, topic, batch, current=True, protocol=PLAIN)
         contest = Contest(dict(sides), ground.folder, truth, sizes.rows, case="large")
-        for number in range(sizes.runs + 1):
-            contest.round(number)
+        contest.rounds(sizes.runs)
     ratios = ratios_of(contest, [(name, PLAIN) for name in WHAT if name != PLAIN])
     figures = {f"large.{name.rpartition('-')[2]}": ratios[f"{name}/{PLAIN}"]["ratio"] for name in WHAT if name != PLAIN}
     details = {"sides": details_of(contest, WHAT), "ratios": ratios}

@@ -50,8 +50,7 @@ def run(ground: Ground, sizes: Sizes) -> Measured:
         contest = Contest(dict(sides), ground.folder, truths[AVRO], sizes.rows, case="protocols")
         for name, truth in truths.items():
             contest.mistakes += differences(f"rows of {name}", asdict(truths[AVRO]), asdict(truth))
-        for number in range(sizes.runs + 1):
-            contest.round(number)
+        contest.rounds(sizes.runs)
     return _measured(contest, sizes, records)
 
 

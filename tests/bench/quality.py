@@ -74,8 +74,7 @@ def _large(ground: Ground, sizes: Sizes) -> Contest:
             JUDGED: Ours(judged, ground, topic, sizes.batch, current=True, quality=_quality(ground, JUDGED)),
         }
         contest = Contest(dict(sides), ground.folder, truth, sizes.rows, case="quality")
-        for number in range(sizes.runs + 1):
-            contest.round(number)
+        contest.rounds(sizes.runs)
     return contest
 
 

@@ -52,6 +52,8 @@ WHAT = {
 }
 TABLES, FILES, ROWS_A_FILE = 200, 5_000, 20
 WARM_UPS, SMALL_RUNS = 4, 5
+LARGE_WARM_UPS = 2
+"""Java compiles what reads text until the third run of a process."""
 LARGE_FILE = 512 << 20
 
 
@@ -104,8 +106,7 @@ def _large(ground: Ground, sizes: Sizes) -> Measured:
                     worker, ground, str(folder), half, current=current, protocol=protocol
                 )
         contest = Contest(dict(sides), ground.folder, truth, sizes.rows, case="storage")
-        for number in range(sizes.runs + 1):
-            contest.round(number)
+        contest.rounds(sizes.runs, LARGE_WARM_UPS)
         nothing = {name: _nothing_new(sides[name], name) for name in (AVRO, "csv")}
     pairs = [(f"{name}{suffix}", f"{AVRO}{suffix}") for name in PROTOCOLS for suffix in ("", CHANGES)]
     ratios = ratios_of(contest, pairs)

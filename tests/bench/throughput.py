@@ -137,8 +137,12 @@ class Contest:
     mistakes: list[str] = field(default_factory=list)
     case: str = "throughput"
 
-    def round(self, number: int) -> None:
-        """Let every side run once; round 0 is the warm-up, whose results count and whose seconds do not."""
+    def rounds(self, runs: int, warm_ups: int = 1) -> None:
+        """Let every side run so often, in turn. Of the warm-ups the results count, and the seconds do not."""
+        for number in range(1 - warm_ups, runs + 1):
+            self._round(number)
+
+    def _round(self, number: int) -> None:
         for name, side in self.sides.items():
             folder = f"{name}-{number}"
             with watched() as around:
@@ -146,9 +150,9 @@ class Contest:
             shutil.rmtree(self.folder / folder, ignore_errors=True)
             self.mistakes += [f"{name}, run {number}: {wrong}" for wrong in facts.pop("wrong")]
             rate = round(self.rows / facts["seconds"])
-            kind = f"run {number}" if number else "warm-up"
+            kind = f"run {number}" if number > 0 else "warm-up"
             say(f"{self.case}: {name:2} {kind}: {facts['seconds']:6.2f} s, {rate:,} records/s{_noise(around)}")
-            if number:
+            if number > 0:
                 facts = {**facts, "seconds": round(facts["seconds"], 3), "records_per_second": rate, **around}
                 self.runs.setdefault(name, []).append(facts)
 
@@ -177,8 +181,7 @@ def run(ground: Ground, sizes: Sizes) -> Measured:
         for side in sides.values():
             side.prepare()
         contest = Contest(sides, ground.folder, truth, sizes.rows)
-        for number in range(sizes.runs + 1):
-            contest.round(number)
+        contest.rounds(sizes.runs)
     return _measured(contest, sizes)
 
 

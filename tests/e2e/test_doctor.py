@@ -23,6 +23,7 @@ from e2e.processes import spark_of
 from pipeline.cli import main
 from pipeline.devstack import Broker, ports
 from pipeline.protocols.avro.protocol import SENTENCES as AVRO
+from pipeline.protocols.canal.protocol import SENTENCES as CANAL
 from pipeline.protocols.open.protocol import SENTENCES as OPEN
 from pipeline.protocols.simple.codes import CODES
 from pipeline.service import Pipeline
@@ -91,14 +92,22 @@ DEAD = {
         f"OPEN_UNREADABLE: {OPEN['OPEN_UNREADABLE']}",
         "the key begins with the Open protocol's version",
     ),
+    "canal-json": (
+        b"",
+        b'{"id":0,"database":"bank","isDdl":false,"typ',
+        f"CANAL_UNREADABLE: {CANAL['CANAL_UNREADABLE']}",
+        "JSON that is cut off or damaged",
+    ),
 }
 """By protocol: a record's key and value, why it is a dead letter, and what it looks like."""
 
 
-def told_by(stack, folder, protocol):
+def told_by(stack, folder, protocol, prefix="", *, extension=True):
     """One account that is inserted and updated, told by cut: the changefeed, and the configuration of a warehouse."""
-    prefix = f"look{uuid.uuid4().hex[:6]}"
-    feed = SimulatedChangefeed(stack.bootstrap_servers, prefix=prefix, protocol=protocol, partitions=1)
+    prefix = prefix or f"look{uuid.uuid4().hex[:6]}"
+    feed = SimulatedChangefeed(
+        stack.bootstrap_servers, prefix=prefix, protocol=protocol, partitions=1, extension=extension
+    )
     database = Database()
     feed.send(database.create_schema(SCHEMA))
     feed.send(database.create_table(ACCOUNT))
@@ -284,6 +293,36 @@ class Guarded(Broker):
         done.result(30)
 
 
+@pytest.mark.parametrize("extended_first", [False, True], ids=["gets-the-extension", "loses-the-extension"])
+def test_an_extension_that_comes_or_goes_is_told_by_the_order_that_the_warehouse_has(
+    stack, tmp_path, capsys, extended_first
+):
+    def told():
+        capsys.readouterr()
+        code = main(["doctor", "-c", str(file), "--output", "json"])
+        findings = json.loads(capsys.readouterr().out)["findings"]
+        return code, " ".join(said for mark, said, _ in about(findings, "changefeed") if mark != "fine")
+
+    feed, file = told_by(stack, tmp_path, "canal-json", extension=extended_first)
+    feed.close()
+    told_before = told()
+    with Pipeline.open(load(file)) as pipeline:
+        pipeline.run(available_now=True)
+    assert told() == told_before
+    feed, _ = told_by(stack, tmp_path, "canal-json", feed.prefix, extension=not extended_first)
+    feed.close()
+    code, said = told()
+    assert main(["inspect", f"{feed.prefix}_cdc", "-c", str(file)]) == int(extended_first)
+    if extended_first:
+        assert told_before == (0, "")
+        assert code == 1
+        assert said.count("dead letter (COMMIT_TS_MISSING)") == 1
+    else:
+        assert told_before[0] == code == 0
+        assert "a run applies changes by offset" in told_before[1]
+        assert "the warehouse applies changes by offset, as it has begun" in said
+
+
 def test_a_user_that_may_not_read_or_see_a_topic_is_told_which_acl_is_missing(tmp_path, capsys):
     broker = Guarded(tmp_path / "broker", ports.free_port())
     broker.start()
@@ -390,7 +429,7 @@ class TestInspect:
             assert main([*words, "-c", str(desk.file)]) == 1
             assert code in capsys.readouterr().err
 
-    @pytest.mark.parametrize("protocol", ["simple", "open-protocol"])
+    @pytest.mark.parametrize("protocol", ["simple", "open-protocol", "canal-json"])
     def test_what_changed_is_shown_beside_what_was(self, stack, tmp_path, capsys, protocol):
         feed, file = told_by(stack, tmp_path, protocol)
         topic = json.loads(file.read_text())["source"]["topics"][0]

@@ -25,13 +25,24 @@ def _by_table(record: Record) -> int:
     return zlib.crc32(record.table.encode())
 
 
-def spread(records: Sequence[Record], partitions: int, by: Callable[[Record], int] = _by_table) -> list[Record]:
-    """The records of one partition over several: rows by their table, everything else to each, as TiCDC does."""
-    return [
-        replace(record, partition=partition)
-        for record in records
-        for partition in (range(partitions) if record.kind != "row" else [by(record) % partitions])
-    ]
+def spread(
+    records: Sequence[Record],
+    partitions: int,
+    by: Callable[[Record], int] = _by_table,
+    *,
+    first_only: Sequence[str] = (),
+) -> list[Record]:
+    """The records of one partition over several, as TiCDC does: rows by their table, everything else to each.
+
+    Kinds that are `first_only` go to partition 0 alone, as the DDL of Canal-JSON does.
+    """
+
+    def partitions_of(record: Record) -> Sequence[int]:
+        if record.kind == "row":
+            return [by(record) % partitions]
+        return [0] if record.kind in first_only else range(partitions)
+
+    return [replace(record, partition=partition) for record in records for partition in partitions_of(record)]
 
 
 def boundaries(records: Sequence[Record], count: int, dice: random.Random) -> list[int]:

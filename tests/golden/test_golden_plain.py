@@ -5,6 +5,7 @@ Some cases by default; TICDC_WAREHOUSE_GOLDEN=all runs every one.
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 from golden.checking import currents_differ, needless_exceptions, set_aside, tables_are_those_of_tidb
@@ -53,6 +54,17 @@ def test_a_whole_scenario_in_one_batch_gives_tidbs_tables(case, running):
         assert {row["_commit_ts"] for row in changes} <= {None}
         times = sorted(int(row["_commit_time"].timestamp() * 1000) for row in changes)
         assert times == sorted(message["es"] for message in row_messages(case))
+
+
+def test_a_first_batch_of_nothing_that_can_be_read_does_not_tell_the_order(running):
+    records = IN_PARTS.records[:20]
+    with running(IN_PARTS) as run:
+        run.take([replace(records[0], value=b"no message")])
+        assert run.pipeline.context.run.ledger.ordering is None
+        run.restart()
+        run.take(records)
+        assert run.pipeline.context.run.ledger.ordering is Ordering.BY_OFFSET
+        assert [row["code"] for row in run.warehouse.own("dead_letters")] == ["CANAL_UNREADABLE"]
 
 
 @pytest.mark.slow

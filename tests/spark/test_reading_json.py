@@ -161,4 +161,4 @@ def test_of_a_timestamp_that_simple_sends_twice_the_last_is_taken(spark):
     frame = spark.createDataFrame([(at, one) for at, one in enumerate(sent)], "at int, value binary")
     read = frame.orderBy("at").select(simple.message(F.col("value"), version).alias("m")).select("m.*").collect()
     assert [row["is_sound"] for row in read] == [True, True, False, True, False]
-    assert [read[place]["data"] for place in (0, 1, 3)] == [["x", "A"], [None, None], ["x", "A"]]
+    assert [read[place]["after"] for place in (0, 1, 3)] == [["x", "A"], [None, None], ["x", "A"]]

@@ -51,8 +51,13 @@ _STEPS = (
 _ELSE = "see the protocol's page in docs/reference/protocols/"
 
 
-def examined(spark: SparkSession, settings: Settings, protocol: SourceProtocol, state: KafkaState) -> Iterator[Finding]:
-    """Whether the newest messages can be read, and what they say of the changefeed."""
+def examined(
+    spark: SparkSession, settings: Settings, protocol: SourceProtocol, state: KafkaState, earlier: Ordering | None
+) -> Iterator[Finding]:
+    """Whether the newest messages can be read, and what they say of the changefeed.
+
+    `earlier`: in which order the warehouse has applied changes, None if there was no batch yet.
+    """
     ranges = {
         partition: (max(state.earliest[partition], end - NEWEST), end)
         for partition, end in state.latest.items()
@@ -68,13 +73,13 @@ def examined(spark: SparkSession, settings: Settings, protocol: SourceProtocol, 
     raw = records(spark, settings, ranges).cache()
     with ExitStack() as resources:
         resources.callback(raw.unpersist)
-        protocol.begin(None, raw)
+        protocol.begin(earlier, raw)
         prepared, messages = prepared_and_read(protocol, raw, completion_of(settings), resources)
         yield from _read(settings, messages, prepared)
-        readable = messages.events > sum(refused.rows for refused in messages.refused)
         facts = PROTOCOLS[settings.source.protocol]
-        yield from _remarks(protocol, facts, messages, readable=readable)
-        if readable:
+        newest = READERS[settings.source.protocol].newest_ordering(raw) or protocol.ordering
+        yield from _remarks(protocol, newest, facts, messages)
+        if messages.has_read:
             yield fine("ticdc", READERS[settings.source.protocol].sent_by(messages))
             if facts.watermarks_optional:
                 yield from changefeed.watermarks(settings.changefeed.avro_enable_watermark, _sample(raw, messages))
@@ -144,21 +149,32 @@ def _refusal(settings: Settings, refused: Undecodable, prepared: DataFrame, *, a
     return note("messages", sentence, f"ticdc-warehouse inspect {place}")
 
 
-def _remarks(
-    protocol: SourceProtocol, facts: ProtocolFacts, messages: Messages, *, readable: bool
-) -> Iterator[Finding]:
+def _remarks(protocol: SourceProtocol, newest: Ordering, facts: ProtocolFacts, messages: Messages) -> Iterator[Finding]:
+    """`newest`: the ordering that the newest messages would allow; a run keeps the protocol's."""
+    ordering = protocol.ordering
     yield from _warned(messages.warnings)
     for version in messages.unknown:
         yield note(
             "changefeed", f"{version.table}: no message among the newest describes the schema of its rows",
             "the rows stay pending until a BOOTSTRAP or DDL brings the schema (send-bootstrap-interval-in-sec)",
         )  # fmt: skip
-    if readable and protocol.ordering is Ordering.BY_COMMIT_TS and not messages.watermarks:
+    if messages.has_read and ordering is newest is Ordering.BY_COMMIT_TS and not messages.watermarks:
         yield note(
             "changefeed", "no watermark among the newest messages",
             "tables show a change after a watermark has covered it: check that the changefeed runs (state: normal)",
         )  # fmt: skip
-    if protocol.ordering is Ordering.BY_OFFSET and facts.commit_ts_optional:
+    if ordering is Ordering.BY_OFFSET and newest is Ordering.BY_COMMIT_TS:
+        yield note(
+            "changefeed", "its rows have a commit ts now; the warehouse applies changes by offset, as it has begun",
+            "for consistent points begin a new warehouse",
+        )  # fmt: skip
+    elif newest is not ordering:
+        yield wrong(
+            "changefeed", "some of its newest rows have no commit ts: each becomes a dead letter (COMMIT_TS_MISSING), "
+            "since the warehouse applies changes by commit ts",
+            "set enable-tidb-extension=true in its sink URI if it is not there, or begin a new warehouse",
+        )  # fmt: skip
+    elif ordering is Ordering.BY_OFFSET and facts.commit_ts_optional:
         yield note(
             "changefeed", "rows have no commit ts: a run applies changes by offset, and you cannot read the tables as "
             "of a commit ts",

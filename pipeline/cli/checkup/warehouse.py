@@ -12,6 +12,7 @@ from pipeline.cli.wording import counted
 from pipeline.errors import Refused
 from pipeline.lake import pending, table_metadata
 from pipeline.lake.catalog import NO_WAREHOUSE, inherited, reader, records
+from pipeline.lake.ledger import ledger
 from pipeline.model.holding import way_on
 from pipeline.model.names import PIPELINE_NAMESPACE, WarehouseName
 from pipeline.runtime.lock import described, holder
@@ -115,14 +116,9 @@ def _release(wait: pending.PendingRecords) -> str:
 
 def committed(settings: Settings) -> Committed:
     """How far the warehouse has come, by the newest commit of `_pipeline.batches`."""
-    name = WarehouseName(PIPELINE_NAMESPACE, "batches")
-    try:
-        catalog = reader(settings)
-    except Refused:
+    metadata = ledger(settings)
+    if metadata is None:
         return Committed()
-    if name not in catalog.names():
-        return Committed()
-    metadata = catalog.metadata(name)
     ends, streams = inherited(metadata, ENDS), inherited(metadata, STREAM_NAMES)
     return Committed(ends or {}, streams or {})
 

@@ -15,6 +15,7 @@ from pipeline.cli.checkup.findings import Mark, explained, fine, guarded, note, 
 from pipeline.cli.output import Explained
 from pipeline.cli.wording import counted
 from pipeline.errors import SettingsError, reason
+from pipeline.lake.ledger import ordering
 from pipeline.lake.schemas import DescribedVersions
 from pipeline.model.messages import Ordering
 from pipeline.model.protocols import PROTOCOLS
@@ -128,4 +129,5 @@ def _sources(settings: Settings, spark: SparkSession, resources: ExitStack) -> I
         )
     elif answers and state.topics:
         protocol = protocol_of(settings, client, DescribedVersions(settings))
-        yield from guarded("messages", messages.examined(spark, settings, protocol, state))
+        earlier = ordering(settings) if committed is not None else None
+        yield from guarded("messages", messages.examined(spark, settings, protocol, state, earlier))

@@ -32,6 +32,8 @@ public class CanalReading implements UDF2 {
         private static final byte[] HANDLE_KEY_ONLY = octets("onlyHandleKey");
         private static final byte[] LOCATION = octets("claimCheckLocation");
 
+        private static final UTF8String DELETE = UTF8String.fromString("DELETE");
+
         private final byte[][] columns;
         private Long id;
         private UTF8String database;
@@ -208,8 +210,11 @@ public class CanalReading implements UDF2 {
             return areKnown && left == 0;
         }
 
-        /** With only-output-updated-columns `old` has what was changed, and the rest is as it is now. */
+        /** With only-output-updated-columns `old` has what was changed, and the rest is as it is now; of a DELETE, `data`. */
         private Object[] completed() {
+            if (DELETE.equals(type)) {
+                return after;
+            }
             for (int column = 0; before != null && after != null && column < columns.length; column++) {
                 before[column] = isSent[column] ? before[column] : after[column];
             }

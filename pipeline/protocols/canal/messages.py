@@ -73,14 +73,18 @@ MOST_ROWS = 1_000
 """Of a message."""
 
 
-def are_plain(raw: DataFrame) -> bool | None:
-    """Whether rows or statements begin without `enable-tidb-extension` in any partition; None if there are none."""
+def are_plain(raw: DataFrame, *, newest: bool = False) -> bool | None:
+    """Whether the first row or statement of any partition has no `enable-tidb-extension`; None if there is none.
+
+    `newest`: the last one.
+    """
     by_ticdc = F.col(SENT).getField("isDdl").isNotNull() & (F.col(SENT).getField("id") == 0)
     read = message(F.when(once(), F.col("value")))
     sent = raw.select(STREAM, PARTITION, POSITION, read.alias(SENT)).where(by_ticdc)
     has_extension = F.col(SENT).getField("has_extension")
-    firsts = sent.groupBy(STREAM, PARTITION).agg(F.min_by(has_extension, POSITION).alias("extended")).collect()
-    return any(not row.extended for row in firsts) if firsts else None
+    chosen = F.max_by if newest else F.min_by
+    rows = sent.groupBy(STREAM, PARTITION).agg(chosen(has_extension, POSITION).alias("extended")).collect()
+    return any(not row.extended for row in rows) if rows else None
 
 
 def told_apart(raw: DataFrame, *, plain: bool, in_several_rows: bool) -> DataFrame:

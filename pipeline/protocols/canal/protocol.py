@@ -78,9 +78,7 @@ class CanalProtocol(LayoutProtocol):
         if self._plain is None and earlier is not None:
             self._plain = earlier is Ordering.BY_OFFSET
         elif self._plain is None and first is not None:
-            self._plain = messages.are_plain(first)
-            if self._plain is None:  # messages may be compressed inside, and then none of them is JSON
-                self._plain = messages.are_plain(unpacked(first, of_records=False))
+            self._plain = _are_plain(first, newest=False)
 
     def header(self) -> MessageHeader:
         """See `SourceProtocol.header`."""
@@ -165,6 +163,18 @@ class CanalProtocol(LayoutProtocol):
     ) -> DataFrame:
         made = recipe(tuple(one.version for one in versions), mapping, self.timezone, encoding)
         return made.of(_with_versions(versions, encoding).of(rows))
+
+
+def newest_ordering(raw: DataFrame) -> Ordering | None:
+    """The ordering that a new warehouse would have by the newest rows of a raw frame; None if it has no rows."""
+    are_plain = _are_plain(raw, newest=True)
+    return None if are_plain is None else Ordering.BY_OFFSET if are_plain else Ordering.BY_COMMIT_TS
+
+
+def _are_plain(raw: DataFrame, *, newest: bool) -> bool | None:
+    """See `messages.are_plain`; messages that are compressed inside are unpacked, if none of them is JSON."""
+    plain = messages.are_plain(raw, newest=newest)
+    return messages.are_plain(unpacked(raw, of_records=False), newest=newest) if plain is None else plain
 
 
 @lru_cache(maxsize=2048)

@@ -46,8 +46,9 @@ def message(value: Column, version: TableVersion | None = None) -> Column:
     there is `sql`, `_tidb`.
 
     With a version, `after` and `before` are the values of its columns in the first row of `data` and of `old`. What
-    `old` does not have is as in `data`. `fits` says whether layout and row have just the version's columns, and
-    `is_sound` whether `old` is null or a list of rows, and `data` has no other columns than its layout.
+    `old` does not have is as in `data`. Of a DELETE both are the row of `data`. `fits` says whether layout and row have
+    just the version's columns, and `is_sound` whether `old` is null or a list of rows, and `data` has no other columns
+    than its layout.
     """
     names = joined(None if version is None else [column.name for column in version.columns])
     return called(_SOURCE, struct(_FIELDS), value, names, uses=[JSON])

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from pipeline.model.change import Op
 from pipeline.model.places import RAW
 from pipeline.model.projection import once
 from pipeline.protocols.canal.reading import message
@@ -74,8 +73,7 @@ class CanalRows:
 
     def before(self, version: TableVersion) -> Column:
         """`old` of an update, `data` of a delete."""
-        old = F.col(_alias(version)).getField("before")
-        return F.when(field_of("op") == Op.DELETE, self.after(version)).otherwise(old)
+        return F.col(_alias(version)).getField("before")
 
     def item(self, row: Column, version: TableVersion, place: int) -> Column:  # noqa: ARG002 - the row has its columns
         """By its place."""
@@ -108,9 +106,9 @@ class CanalRowsAtOnce(CanalRows):
         """`data`."""
         return field_of("data")
 
-    def before(self, version: TableVersion) -> Column:
+    def before(self, version: TableVersion) -> Column:  # noqa: ARG002 - there is no other
         """`old` of an update, `data` of a delete."""
-        return F.when(field_of("op") == Op.DELETE, self.after(version)).otherwise(field_of("old"))
+        return field_of("old")
 
     def fault(self, version: TableVersion) -> Column | None:  # noqa: ARG002 - there is no other
         """Never."""

@@ -29,7 +29,8 @@ public class Splitting implements UDF5 {
             return new GenericRow(new Object[] {null, last.commitTs(), null, null});
         }
         Object after = first.isWhole && last.isWhole && !last.isTorn() ? last.columns() : null;
-        return new GenericRow(new Object[] {last.op(), last.commitTs(), after, last == first ? null : first.columns()});
+        Object before = last != first ? first.columns() : last.isDelete() ? after : null;
+        return new GenericRow(new Object[] {last.op(), last.commitTs(), after, before});
     }
 
     /** A line from a place on: where its fields are, and what the first of them say. */
@@ -262,6 +263,10 @@ public class Splitting implements UDF5 {
 
         Long commitTs() {
             return commitTs == 0 ? null : Long.valueOf(commitTs);
+        }
+
+        boolean isDelete() {
+            return letter == 'D';
         }
 
         UTF8String op() {

@@ -5,7 +5,7 @@ An update with the row as it was is a record of two lines, the row before and th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -85,9 +85,10 @@ class CsvValues(TextValues):
 
 @dataclass(frozen=True, slots=True)
 class CsvEncoding(FileEncoding):
-    """See `Encoding`."""
+    """See `Encoding`. `of_one`: all rows are of the one version that is asked for."""
 
     form: CsvForm
+    of_one: bool = False
     columns = (*COLUMNS, SPLIT)
     codes = CODES
     needs_before = OLD_VALUES_MISSING
@@ -107,8 +108,8 @@ class CsvEncoding(FileEncoding):
         return split(self.form), _headed()
 
     def at_once(self, version: TableVersion) -> CsvEncoding:  # noqa: ARG002 - a line says nothing of its version
-        """As it is."""
-        return self
+        """The rows are taken as they are, without a copy for each version."""
+        return replace(self, of_one=True)
 
     def carried(self) -> Column:
         """The names in the header of its file."""
@@ -124,12 +125,14 @@ class CsvEncoding(FileEncoding):
 
     def after(self, version: TableVersion) -> Column:
         """The values of its last line."""
-        return F.when(_is_of(version), said("after"))
+        return self._of(version, said("after"))
 
     def before(self, version: TableVersion) -> Column:
         """The values of the first of two lines; of a delete, of its line."""
-        row = F.when(field_of("op") == Op.DELETE, said("after")).otherwise(said("before"))
-        return F.when(_is_of(version) & said("after").isNotNull(), row)
+        return self._of(version, said("before"))
+
+    def _of(self, version: TableVersion, row: Column) -> Column:
+        return row if self.of_one else F.when(_is_of(version), row)
 
     def item(self, row: Column, version: TableVersion, place: int) -> Column:  # noqa: ARG002 - there are no names
         """By its place."""

@@ -21,7 +21,8 @@ SPLIT = "split"
 
 `op` is NULL where the record is no row. `commit_ts` is NULL where the row does not say it. `after` are the values of
 its line, NULL where a quote stands where none may, and where of an update only the row as it was is there. `before` are
-those of the line before, of an update with the row as it was: none where that is broken; else NULL.
+those of the line before, of an update with the row as it was: none where that is broken. Of a delete they are `after`,
+and else NULL.
 """
 _TYPE = "struct<op: string, commit_ts: bigint, after: array<string>, before: array<string>>"
 _SOURCE = Path(__file__).with_name("Splitting.java")

@@ -31,6 +31,7 @@ public class SimpleReading implements UDF3 {
         private static final byte[] SCHEMA = octets("schema");
         private static final byte[] DATA = octets("data");
         private static final byte[] OLD = octets("old");
+        private static final UTF8String DELETE = UTF8String.fromString("DELETE");
         private static final byte[] MOMENT_LOCATION = octets("location");
         private static final byte[] MOMENT_VALUE = octets("value");
 
@@ -183,7 +184,8 @@ public class SimpleReading implements UDF3 {
         GenericRow fields() {
             return new GenericRow(new Object[] {
                 version, type, database, table, schemaVersion, commitTs, Boolean.valueOf(hasSql), handleKeyOnly, location,
-                checksum, describedSchema, describedTable, describedVersion, Boolean.valueOf(isSound), data, old
+                checksum, describedSchema, describedTable, describedVersion, Boolean.valueOf(isSound),
+                DELETE.equals(type) ? old : data, old
             });
         }
     }

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from pipeline.model.change import Op
 from pipeline.model.places import RAW
 from pipeline.model.projection import Projection, once
 from pipeline.protocols.described.head import ROW_TYPES, SENT, MessageFields, MessageKind, field_of, one_of, sorted_out
@@ -112,12 +111,11 @@ class JsonEncoding:
 
     def after(self, version: TableVersion) -> Column:
         """`data`, for deletes `old`."""
-        read = F.col(_alias(version))
-        return F.when(field_of("op") == Op.DELETE, read.getField("old")).otherwise(read.getField("data"))
+        return F.col(_alias(version)).getField("after")
 
     def before(self, version: TableVersion) -> Column:
         """`old`."""
-        return F.col(_alias(version)).getField("old")
+        return F.col(_alias(version)).getField("before")
 
     def item(self, row: Column, version: TableVersion, place: int) -> Column:
         """By its place."""
@@ -148,7 +146,7 @@ class JsonAtOnce(JsonEncoding):
 
     def after(self, version: TableVersion) -> Column:  # noqa: ARG002 - there is no other
         """`data`, for deletes `old`."""
-        return F.when(field_of("op") == Op.DELETE, field_of("old")).otherwise(field_of("data"))
+        return field_of("data")
 
     def before(self, version: TableVersion) -> Column:  # noqa: ARG002 - there is no other
         """`old`."""
@@ -166,9 +164,8 @@ def _prepared() -> tuple[Projection, ...]:
 
 @lru_cache(maxsize=256)
 def _prepared_at_once(version: TableVersion) -> tuple[Projection, ...]:
-    sent = replace(
-        _sent(F.col(SENT).getField("is_sound")), carried={side: F.col(SENT).getField(side) for side in _SIDES}
-    )
+    rows = {"data": F.col(SENT).getField("after"), "old": F.col(SENT).getField("before")}
+    sent = replace(_sent(F.col(SENT).getField("is_sound")), carried=rows)
     return sorted_out(message(F.when(once(), F.col("value")), version), sent)
 
 

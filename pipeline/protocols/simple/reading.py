@@ -30,8 +30,8 @@ _FIELDS = {
     "described_table": "string",
     "described_version": "bigint",
     "is_sound": "boolean",
-    "data": "array<string>",
-    "old": "array<string>",
+    "after": "array<string>",
+    "before": "array<string>",
 }
 _SOURCE = Path(__file__).with_name("SimpleReading.java")
 
@@ -42,9 +42,9 @@ def message(value: Column, version: TableVersion | None = None) -> Column:
     A number or a flag is NULL where something else stands there; a text is what stands there. `has_sql` says whether
     there is `sql`. The `described_` fields are those of `tableSchema`.
 
-    With a version, `data` and `old` are the values of its columns, NULL where there is no such row; behind them are the
-    locations of its TIMESTAMPs (`item`). `is_sound` says whether each row is an object or null, and each TIMESTAMP in
-    it an object of two texts or null.
+    With a version, `after` and `before` are the values of its columns in `data` and `old`, NULL where there is no such
+    row; behind them are the locations of its TIMESTAMPs (`item`). Of a DELETE both are the row of `old`. `is_sound`
+    says whether each row is an object or null, and each TIMESTAMP in it an object of two texts or null.
     """
     names = moments = None
     if version is not None:
@@ -54,7 +54,7 @@ def message(value: Column, version: TableVersion | None = None) -> Column:
 
 
 def item(row: Column, version: TableVersion, place: int) -> Column:
-    """Of `data` or `old`, the column at this place of the version; of TIMESTAMP a struct of `location` and `value`."""
+    """The column at this place of the version in a row; of TIMESTAMP a struct of `location` and `value`."""
     value, column = F.get(row, F.lit(place)), version.columns[place]
     if not _is_moment(column):
         return value
