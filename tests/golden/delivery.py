@@ -58,7 +58,8 @@ def _copies(one: Record, other: Record) -> bool:
 def uneven(records: Sequence[Record], cuts: Sequence[int], dice: random.Random) -> Iterator[list[Record]]:
     """The records in pieces in which partitions run ahead of each other, as far as TiCDC lets them.
 
-    Ahead: rows up to the next DDL or watermark. Behind: watermarks and BOOTSTRAP that another partition has already.
+    Ahead: rows up to the next DDL, of any partition, or watermark. Behind: watermarks and BOOTSTRAP that another
+    partition has already.
     """
     waiting: dict[int, list[int]] = {}
     for number, record in enumerate(records):
@@ -80,7 +81,8 @@ def _end(records: Sequence[Record], mine: list[int], cut: int, dice: random.Rand
             end -= 1
         return end
     furthest = end
-    while furthest < len(mine) and records[mine[furthest]].kind in ("row", "bootstrap"):
+    ddl = next((number for number in range(cut, len(records)) if records[number].kind == "ddl"), len(records))
+    while furthest < len(mine) and mine[furthest] < ddl and records[mine[furthest]].kind in ("row", "bootstrap"):
         furthest += 1
     return dice.randint(end, furthest)
 
