@@ -55,7 +55,7 @@ class Ledger:
     watermarks: dict[Partition, CommitTs] = field(default_factory=dict)
     progress: ChangefeedProgress = field(default_factory=ChangefeedProgress)
     ordering: Ordering | None = None
-    """In which order changes have been applied; None before the first batch, and where older versions wrote it."""
+    """In which order changes are applied; None where no message has told it, and where an older version wrote it."""
     unfinished: int = 0
     """The first batch of which a try that was never committed may lie in the tables, beyond `ends`."""
 

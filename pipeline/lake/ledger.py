@@ -28,7 +28,7 @@ def ledger(settings: Settings) -> TableMetadata | None:
 
 
 def ordering(settings: Settings) -> Ordering | None:
-    """In which order the warehouse has applied changes, and will; None if there was no batch yet."""
+    """In which order the warehouse has applied changes, and will; None where no message has told it yet."""
     metadata = ledger(settings)
     name = metadata and inherited(metadata, ORDERING)
     return Ordering(name) if name else None

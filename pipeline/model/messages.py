@@ -311,11 +311,16 @@ class SourceProtocol(Protocol):
         """In which order its changes apply."""
         ...
 
+    @property
+    def told_ordering(self) -> Ordering | None:
+        """The same; None where messages tell it, and none has yet."""
+        ...
+
     def begin(self, earlier: Ordering | None, first: DataFrame | None = None) -> None:
         """Learn what has to be known before messages are read.
 
-        `earlier`: in which order the changes of earlier batches were applied, None if there are none. `first`: the raw
-        frame of a batch.
+        `earlier`: in which order the changes of earlier batches were applied, None if these have not told it. `first`:
+        the raw frame of a batch.
         """
         ...
 

@@ -45,7 +45,7 @@ class ProtocolReader:
     """Which of the rows of a prepared frame carry the row as it was; None where the frame does not say. The last
     argument is `source.encoding`."""
     newest_ordering: Callable[[DataFrame], Ordering | None] = lambda _: None
-    """The ordering that a new warehouse would have by the newest rows of a raw frame; None where rows do not decide."""
+    """The ordering that a new warehouse would have by the newest messages of a raw frame; None if none tells it."""
 
 
 def _avro(settings: Settings, registry: RegistryClient | None, versions: KnownVersions) -> SourceProtocol:

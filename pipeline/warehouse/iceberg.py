@@ -726,9 +726,18 @@ class Table:
         )
         return sorted(str(row[0]) for row in rows.collect())
 
-    def rewrite(self, options: Mapping[str, str]) -> None:
-        """Rewrite data files (Iceberg's rewrite_data_files action); the rows stay the same."""
+    def is_arranged(self) -> bool:
+        """Whether a user wants its files in partitions, or their rows in an order."""
+        return bool(self._java.spec().specId() or self._java.sortOrder().orderId())
+
+    def rewrite(self, options: Mapping[str, str], by: Sequence[str] = ()) -> None:
+        """Rewrite data files (Iceberg's rewrite_data_files action); the rows stay the same. `by`: sorted by these."""
         action = self._catalog.actions().rewriteDataFiles(self._java)
+        if by:
+            order = self.jvm.org.apache.iceberg.SortOrder.builderFor(self._java.schema())
+            for column in by:
+                order = order.asc(column)
+            action = action.sort(order.build())
         for key, value in options.items():
             action = action.option(key, value)
         action.execute()

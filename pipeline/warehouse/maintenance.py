@@ -11,7 +11,7 @@ from pipeline.warehouse import cuts
 from pipeline.warehouse.retention import Retention
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -29,6 +29,10 @@ _FEW_DELETED = 100_000
 """So many deleted rows cost a reader nothing to speak of: small tables are compacted by the number of their files."""
 _FEW_CUTS = 10_000
 """So many rows of `_pipeline.cuts` are read in no time."""
+_SORTED_FROM = 5_000_000
+"""A current table of so many rows is compacted in the order of its keys: a publish then reads few of its row groups."""
+_ROW_GROUP, _ROW_GROUP_BYTES = "write.parquet.row-group-size-bytes", str(16 << 20)
+"""Some 100,000 rows, so that a changed key costs the reading of so many."""
 _NOTHING = {"data-files": 0, "delete-files": 0, "position-deletes": 0}
 
 
@@ -46,16 +50,16 @@ class Maintainer:
     def after_batch(self, written: Iterable[TablePair], records: Records, pairs: Iterable[TablePair]) -> None:
         """Look after the tables that a batch has written, and after the pipeline's own. `pairs`: all that there are."""
         for pair in written:
-            for table in (pair.current, pair.changes):
-                if table is not None:
-                    self._look_after(table)
+            self._look_after(pair.changes)
+            if pair.current is not None:
+                self._look_after(pair.current, key_of(pair))
         self._forget_cuts_if_due(records.tables[CUTS], pairs)
         for table in records.tables.values():
             self._look_after(table)
 
-    def _look_after(self, table: Table) -> None:
+    def _look_after(self, table: Table, key: Sequence[str] = ()) -> None:
         with bound(table=str(table.name)):
-            self._compact_if_due(table)
+            self._compact_if_due(table, key)
             self._expire_if_due(table)
 
     def _forget_cuts_if_due(self, table: Table, pairs: Iterable[TablePair]) -> None:
@@ -68,7 +72,7 @@ class Maintainer:
         cuts.forget(self.spark, table, pairs)
         self._cuts_left = table.totals()["records"]
 
-    def _compact_if_due(self, table: Table) -> None:
+    def _compact_if_due(self, table: Table, key: Sequence[str]) -> None:
         now, before = table.totals(), self._totals_after.setdefault(table.uuid, _NOTHING)
         files, deletes, rows = (now[name] - before[name] for name in _NOTHING)
         if (
@@ -76,15 +80,19 @@ class Maintainer:
             or deletes >= self.thresholds.compact_deletes
             or rows > max(_DELETED_IN_ALL * now["records"], _FEW_DELETED)
         ):
-            self.compact(table)
+            self.compact(table, key)
 
-    def compact(self, table: Table) -> None:
+    def compact(self, table: Table, key: Sequence[str] = ()) -> None:
         """Rewrite small data files into large ones, and those of which much is deleted; the rows stay the same.
+
+        `key`: the columns of a current table's key (`key_of`). A large one is sorted by them, unless a user has given
+        it an order or partitions. What was rewritten before is not sorted anew, so each large file has keys from all
+        over.
 
         What that costs is bounded by the size of a file and by what was deleted, not by the table's size: a large file
         with few deletes stays as it is, with the file or two that have its deletes.
         """
-        table.rewrite({"min-input-files": "2", "delete-ratio-threshold": str(_DELETED_SHARE)})
+        table.rewrite({"min-input-files": "2", "delete-ratio-threshold": str(_DELETED_SHARE)}, self._order(table, key))
         table.refresh()
         now = table.totals()
         if (
@@ -94,6 +102,14 @@ class Maintainer:
             table.refresh()
         self._totals_after[table.uuid] = table.totals()
         self.step("compacted")
+
+    def _order(self, table: Table, key: Sequence[str]) -> Sequence[str]:
+        """The columns by which the table's rows are sorted; a sorted table has small row groups from now on."""
+        if not key or table.totals()["records"] < _SORTED_FROM or table.is_arranged():
+            return ()
+        if _ROW_GROUP not in table.properties:
+            table.set_properties({_ROW_GROUP: _ROW_GROUP_BYTES})
+        return key
 
     def _expire_if_due(self, table: Table) -> None:
         """By the commits since it was last done; in a new process, which may end after one batch, by the snapshots."""
@@ -109,3 +125,8 @@ class Maintainer:
         table.expire(Retention.of(self.thresholds, time.time()))
         self._commits[table.uuid] = table.head_sequence()
         self.step("expired")
+
+
+def key_of(pair: TablePair) -> tuple[str, ...]:
+    """The columns of the current table that are its key; none, if it has no key."""
+    return tuple(column.name for column in pair.layout.key)

@@ -27,6 +27,7 @@ import backlog  # noqa: E402
 import evolution  # noqa: E402
 import facts  # noqa: E402
 import growth  # noqa: E402
+import huge  # noqa: E402
 import large  # noqa: E402
 import many  # noqa: E402
 import protocols  # noqa: E402
@@ -46,6 +47,7 @@ from pipeline.devstack import Devstack  # noqa: E402
 CASES = {
     "throughput": throughput.run,
     "small": small.run,
+    "huge": huge.run,
     "many": many.run,
     "thousand": thousand.run,
     "steady": steady.run,
@@ -58,7 +60,7 @@ CASES = {
     "large": large.run,
     "backlog": backlog.run,
 }
-LONG = frozenset({"backlog", "day", "large", "storage", "thousand"})
+LONG = frozenset({"backlog", "day", "huge", "large", "storage", "thousand"})
 
 
 def arguments() -> argparse.Namespace:
@@ -71,6 +73,7 @@ def arguments() -> argparse.Namespace:
     size.add_argument("--full", action="store_true", help="1,000 small batches, 10 times the rows, the backlog")
     size.add_argument("--quick", action="store_true", help="small and once: whether the bench itself works")
     parser.add_argument("--rows", type=int, help="records of the topic and rows of each large table")
+    parser.add_argument("--huge", type=int, help="rows of the table of huge")
     parser.add_argument("--runs", type=int, help="timed runs of each side")
     parser.add_argument("--folder", type=Path, default=ROOT / ".bench", help="removed first and, without --keep, last")
     parser.add_argument("--keep", action="store_true", help="leave the folder, with logs and tables")
@@ -85,7 +88,7 @@ def arguments() -> argparse.Namespace:
 def sizes_of(given: argparse.Namespace) -> Sizes:
     """Full, short or quick, with what was given by hand."""
     sizes = Sizes() if given.full else QUICK if given.quick else SHORT
-    by_hand = {name: value for name in ("rows", "runs") if (value := getattr(given, name)) is not None}
+    by_hand = {name: value for name in ("rows", "runs", "huge") if (value := getattr(given, name)) is not None}
     return replace(sizes, **by_hand)
 
 

@@ -43,15 +43,26 @@ _COLUMNS = {
 }
 
 
-def rows(spark: SparkSession, count: int) -> DataFrame:
-    """Rows of the current table of `order_line` with the keys 1 to `count`."""
-    keys = spark.range(1, count + 1, 1, cores()).withColumn("h", F.xxhash64("id"))
+_FILE_ROWS = 1_000_000
+_FACTOR = 2_654_435_761
+"""A prime: times this, modulo their count, numbers come in an order that is none."""
+
+
+def rows(spark: SparkSession, count: int, *, shuffled: bool = False) -> DataFrame:
+    """Rows of the current table of `order_line` with the keys 1 to `count`.
+
+    `shuffled`: each file has keys from all over.
+    """
+    keys = spark.range(1, count + 1, 1, max(cores(), count // _FILE_ROWS))
+    if shuffled:
+        keys = keys.select((F.pmod(F.col("id") * _FACTOR, F.lit(count)) + 1).alias("id"))
+    keys = keys.withColumn("h", F.xxhash64("id"))
     return keys.select(*(F.expr(text).alias(name) for name, text in _COLUMNS.items()))
 
 
-def grow(spark: SparkSession, tables: list[str], count: int) -> None:
+def grow(spark: SparkSession, tables: list[str], count: int, *, shuffled: bool = False) -> None:
     """Give each table every key from 1 to `count` that it does not have."""
-    made = rows(spark, count)
+    made = rows(spark, count, shuffled=shuffled)
     if len(tables) > 1:
         made = made.persist(StorageLevel.MEMORY_AND_DISK)
     for table in tables:

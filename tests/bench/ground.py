@@ -31,6 +31,8 @@ class Sizes:
     many: int = 200
     thousand: int = 1_000
     steady: int = 1_000
+    huge: int = 100 * MILLION
+    """Rows of the one table of `huge`."""
     full: bool = True
     """With the cases that take long: ten times the rows for `evolution`, and `backlog`."""
 
@@ -46,10 +48,10 @@ class Sizes:
         return ", ".join(f"{name} {getattr(self, name)} of {getattr(full, name)}" for name in below)
 
 
-SHORT = replace(Sizes(), repeats=1, steady=200, full=False)
+SHORT = replace(Sizes(), repeats=1, steady=200, huge=10 * MILLION, full=False)
 """What `make bench` does: nothing that takes long, and 200 small batches instead of 1,000."""
 
-QUICK = Sizes(rows=100_000, runs=1, repeats=1, tables=10, many=20, thousand=40, steady=40, full=False)
+QUICK = Sizes(rows=100_000, runs=1, repeats=1, tables=10, many=20, thousand=40, steady=40, huge=200_000, full=False)
 """Whether the bench itself works."""
 
 

@@ -15,6 +15,7 @@ from pipeline.service import Pipeline
 from pipeline.settings import load
 from pipeline.settings.sections import CatalogSettings
 from pipeline.warehouse.iceberg import Table
+from pipeline.warehouse.maintenance import Maintainer, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,9 +84,18 @@ class Ours:
                 started = at
         return found
 
-    def grow(self, tables: list[str], rows: int) -> None:
+    def grow(self, tables: list[str], rows: int, *, shuffled: bool = False) -> None:
         """Fill current tables with rows of keys 1 to `rows`; see `bulk`."""
-        bulk.grow(self._pipeline.context.spark, tables, rows)
+        bulk.grow(self._pipeline.context.spark, tables, rows, shuffled=shuffled)
+
+    def compact(self) -> float:
+        """Compact all current tables, as `tables maintain` does; the seconds."""
+        started, context = time.monotonic(), self._pipeline.context
+        maintainer = Maintainer(context.spark, context.settings.warehouse.maintenance, context.step)
+        for pair in context.tables:
+            if pair.current is not None:
+                maintainer.compact(pair.current, key_of(pair))
+        return time.monotonic() - started
 
 
 def _waiting(commit: Callable[..., Any], seconds: float) -> Callable[..., Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -36,14 +37,15 @@ def run(ground: Ground, sizes: Sizes) -> Measured:
     sent = dict(zip(tables, truths.values(), strict=True))
     with ground.worker("ours", PREFIX) as worker:
         prepare(ground, worker, PREFIX, tables, sizes.rows)
-        one = [_round(ground, worker, tables[:1], sizes, sent, seed) for seed in range(WARM_UPS + ONE_RUNS)]
-        each = [_round(ground, worker, tables, sizes, sent, 100 + seed) for seed in range(1 + sizes.repeats)]
+        sender = Sender(ground, worker, PREFIX, sizes.rows, sent)
+        one = [sender.round(tables[:1], ROWS, seed) for seed in range(WARM_UPS + ONE_RUNS)]
+        each = [sender.round(tables, ROWS, 100 + seed) for seed in range(1 + sizes.repeats)]
         worker.ask("close")
-    mistakes = _mistakes(ground.warehouse(PREFIX), sent, sizes.rows)
+    mistakes = mistakes_of(ground.warehouse(PREFIX), sent, sizes.rows)
     one, each = one[WARM_UPS:], each[1:]
     figures = {
-        "small.one_seconds": _of_the_batch(one),
-        "small.all_seconds": _of_the_batch(each),
+        "small.one_seconds": of_the_batch(one),
+        "small.all_seconds": of_the_batch(each),
     }
     say(f"small: 10 rows in 1 table {figures['small.one_seconds']} s, in each of {len(tables)}: "
         f"{figures['small.all_seconds']} s")  # fmt: skip
@@ -59,37 +61,50 @@ def run(ground: Ground, sizes: Sizes) -> Measured:
     return Measured(figures, details, mistakes, sizes.reduced("rows", "tables"))
 
 
-def _of_the_batch(runs: list[dict[str, Any]]) -> float:
+def of_the_batch(runs: list[dict[str, Any]]) -> float:
     """As in a stream that runs: from the moment that Spark hands a batch over until it is committed."""
     return median(facts["batches"][0]["seconds"] for facts in runs)
 
 
-def prepare(ground: Ground, worker: Remote, name: str, tables: list[str], rows: int) -> None:
-    """Have the product make each pair from the records that are there, fill its current table, open anew."""
+def prepare(ground: Ground, worker: Remote, name: str, tables: list[str], rows: int, *, shuffled: bool = False) -> None:
+    """Have the product make each pair from the records that are there, fill its current table, open anew.
+
+    `shuffled`: see `bulk.rows`.
+    """
     config = ground.config(name, {"topic_pattern": f"{name}_.*"}, batch=500_000)
     say(f"{name}: the product makes {len(tables)} tables")
     worker.ask("open", config=config)
     worker.ask("run")
     say(f"{name}: filling them up to {rows:,} rows each")
-    worker.ask("grow", tables=[f"warehouse.bench.{table}" for table in tables], rows=rows)
+    worker.ask("grow", tables=[f"warehouse.bench.{table}" for table in tables], rows=rows, shuffled=shuffled)
     worker.ask("close")
     worker.ask("open", config=config)
 
 
-def _round(
-    ground: Ground, worker: Remote, tables: list[str], sizes: Sizes, sent: dict[str, Truth], seed: int
-) -> dict[str, Any]:
-    fresh = feed.more(ground.stack, PREFIX, tables, ROWS, sizes.rows, 1000 + seed)
-    for table, truth in zip(tables, fresh, strict=True):
-        sent[table] += truth
-    with watched() as around:
-        facts = worker.ask("run")
-    (batch,) = facts["batches"]
-    say(f"small: {batch['tables']} tables: {facts['seconds']:.2f} s, of it the batch {batch['seconds']:.2f} s")
-    return {**facts, "seconds": round(facts["seconds"], 3), **around}
+@dataclass(frozen=True)
+class Sender:
+    """More records with keys from 1 to `key_range`, and the batch that takes them. `sent`: what each table has got."""
+
+    ground: Ground
+    worker: Remote
+    prefix: str
+    key_range: int
+    sent: dict[str, Truth]
+
+    def round(self, tables: list[str], rows: int, seed: int) -> dict[str, Any]:
+        """So many rows for each of these tables."""
+        fresh = feed.more(self.ground.stack, self.prefix, tables, rows, self.key_range, 1000 + seed)
+        for table, truth in zip(tables, fresh, strict=True):
+            self.sent[table] += truth
+        with watched() as around:
+            facts = self.worker.ask("run")
+        (batch,) = facts["batches"]
+        taken = f"{facts['seconds']:.2f} s, of it the batch {batch['seconds']:.2f} s"
+        say(f"{self.prefix}: {batch['tables']} tables: {taken}")
+        return {**facts, "seconds": round(facts["seconds"], 3), **around}
 
 
-def _mistakes(warehouse: Path, sent: dict[str, Truth], rows: int) -> list[str]:
+def mistakes_of(warehouse: Path, sent: dict[str, Truth], rows: int) -> list[str]:
     found = []
     for table, truth in sent.items():
         changes = f"bench.{table}__changes"

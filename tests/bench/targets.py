@@ -56,6 +56,8 @@ TARGETS = (
     _at_least("throughput.d/b2", "changes and current, against fastavro + deltalake merges", 1, 1.2),
     _at_most("small.one_seconds", "10 rows in one table of 1,000,000 rows", 1),
     _at_most("small.all_seconds", "10 rows in each of 100 tables of 1,000,000 rows", 12, 8),
+    _at_most("huge.few_seconds", "10 rows into a table of 100,000,000 rows", 1.5, 1),
+    _at_most("huge.many_seconds", "10,000 random keys of a table of 100,000,000 rows", 10, 5),
     _at_most("many.seconds_per_table", "200 small tables in one batch, seconds per table", 0.08, 0.05),
     _at_most("many.far_seconds", "the same where each commit takes 200 ms, two a table, in seconds", 10),
     _at_most("thousand.seconds", "1,000 small tables in one batch, in seconds", 80, 50),

@@ -15,7 +15,7 @@ from golden.checking import set_aside, tables_are_those_of_tidb
 from golden.checking_cut import AHEAD, changes_differ, cut_of_the_end, cuts_differ, ddl_untold, state_differs
 from golden.comparing import assert_none
 from golden.corpus import GoldenCase
-from golden.delivery import dice_of, spread, uneven
+from golden.delivery import dice_of, in_partitions, uneven
 from golden.loading import load
 from golden.moments import resolved, tables_at
 from golden.warehouse import Warehouse
@@ -62,7 +62,7 @@ class Tale:
 
     def pieces(self):
         """The records for the first run, for each act that sends some, and for the last run."""
-        sent = [record for record in spread(self.case.records, PARTITIONS) if record.step <= self.end]
+        sent = [record for record in in_partitions(self.case, PARTITIONS) if record.step <= self.end]
         ends = [self.in_peace, *(act.upto for act in self.acts if act.upto)]
         cuts = [next(at for at, record in enumerate(sent) if record.step > end) for end in ends]
         pieces = list(uneven(sent, cuts, dice_of("kills", self.name)))

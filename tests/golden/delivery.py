@@ -45,6 +45,12 @@ def spread(
     return [replace(record, partition=partition) for record in records for partition in partitions_of(record)]
 
 
+def in_partitions(case: GoldenCase, count: int) -> list[Record]:
+    """The records of a case in so many partitions; the DDL of Canal-JSON goes to the first one alone."""
+    first_only = ["ddl"] if case.protocol == "canal-json" else []
+    return list(case.records) if case.partitions > 1 else spread(case.records, count, first_only=first_only)
+
+
 def boundaries(records: Sequence[Record], count: int, dice: random.Random) -> list[int]:
     """Positions among the records, none between the copies of a message for several partitions."""
     allowed = [at for at in range(1, len(records)) if not _copies(records[at - 1], records[at])]

@@ -32,7 +32,16 @@ from golden.checking_steps import steps_differ
 from golden.comparing import assert_none
 from golden.corpus import GoldenCase, manifest
 from golden.cut_events import events
-from golden.delivery import around_repetition, beside_ddl, boundaries, dice_of, spread, undescribed, uneven
+from golden.delivery import (
+    around_repetition,
+    beside_ddl,
+    boundaries,
+    dice_of,
+    in_partitions,
+    spread,
+    undescribed,
+    uneven,
+)
 from golden.exceptions import READ_PROTOCOLS
 from golden.expected import dumped_steps, tables_at_the_end
 from golden.loading import slices
@@ -100,16 +109,6 @@ FROM_THE_MIDDLE = chosen(
 )
 
 DROPPED_MIDWAY = chosen(among=lambda case: case.protocol == "simple" and case.scenario == "ddl" and case.steps_agree)
-
-
-def in_three(case):
-    """The records of a case in three partitions."""
-    return list(case.records) if case.partitions > 1 else spread(case.records, 3, first_only=first_only(case))
-
-
-def first_only(case):
-    """What TiCDC sends to partition 0 alone."""
-    return ["ddl"] if case.protocol == "canal-json" else []
 
 
 def assert_state(run):
@@ -205,7 +204,7 @@ def behind_watermark(case, step):
 
 @pytest.mark.parametrize("case", UNEVEN, ids=str)
 def test_partitions_that_run_ahead_and_lag_show_one_moment(case, running):
-    records, dice = in_three(case), dice_of("uneven", case)
+    records, dice = in_partitions(case, 3), dice_of("uneven", case)
     with running(case, partitions=3) as run:
         for piece in uneven(records, boundaries(records, 4, dice), dice):
             run.take(piece)
@@ -216,7 +215,7 @@ def test_partitions_that_run_ahead_and_lag_show_one_moment(case, running):
 @pytest.mark.parametrize("case", IN_SMALL_BATCHES, ids=str)
 def test_at_every_cut_of_many_small_batches_all_tables_are_tidbs(case, running):
     """Spark takes of each partition by its length, so that the one with more rows lags behind the others."""
-    records = in_three(case)
+    records = in_partitions(case, 3)
     with running(case, partitions=3, source={"max_offsets_per_trigger": len(records) // 8}) as run:
         run.take(records)
         assert_cuts(run)
@@ -228,7 +227,8 @@ def test_at_every_cut_of_many_small_batches_all_tables_are_tidbs(case, running):
 def test_parts_of_a_transaction_may_lie_in_any_partition_and_batch(case, running):
     """Of a key that moves, delete and insert have nothing that orders them but what they are."""
     sent = decode_open.singly(case.records) if case.protocol == "open-protocol" else case.records
-    records = spread(list(sent), 3, by=lambda record: record.seq, first_only=first_only(case))
+    first_only = ["ddl"] if case.protocol == "canal-json" else []
+    records = spread(list(sent), 3, by=lambda record: record.seq, first_only=first_only)
     parts = {}
     for record in records:
         if record.kind == "row":

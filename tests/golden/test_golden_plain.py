@@ -8,6 +8,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from e2e.deaths import Death
 from golden.checking import currents_differ, needless_exceptions, set_aside, tables_are_those_of_tidb
 from golden.comparing import assert_none
 from golden.corpus import GoldenCase, manifest
@@ -56,10 +57,20 @@ def test_a_whole_scenario_in_one_batch_gives_tidbs_tables(case, running):
         assert times == sorted(message["es"] for message in row_messages(case))
 
 
+def dies_behind_dead_letters(step):
+    if step == "dead-letters-appended":
+        raise Death
+
+
 def test_a_first_batch_of_nothing_that_can_be_read_does_not_tell_the_order(running):
     records = IN_PARTS.records[:20]
     with running(IN_PARTS) as run:
-        run.take([replace(records[0], value=b"no message")])
+        run.loaded.produce([replace(records[0], value=b"no message")])
+        run.pipeline.context = replace(run.pipeline.context, step=dies_behind_dead_letters)
+        with pytest.raises(Death):
+            run.pipeline.run(available_now=True)
+        run.restart()
+        run.take([])
         assert run.pipeline.context.run.ledger.ordering is None
         run.restart()
         run.take(records)

@@ -8,7 +8,7 @@ from spark.open_events import Memory, mapping_of, raw_frame
 from pipeline.model import change
 from pipeline.model.columns import FAR_FUTURE
 from pipeline.model.messages import Ordering
-from pipeline.protocols.canal.protocol import PARTIAL_DELETES, CanalProtocol
+from pipeline.protocols.canal.protocol import PARTIAL_DELETES, CanalProtocol, newest_ordering
 
 pytestmark = pytest.mark.spark
 
@@ -219,6 +219,18 @@ def test_without_the_extension_rows_have_a_time_and_no_commit_ts(spark):
 def test_the_first_messages_tell_the_ordering(spark, sent, ordering):
     protocol, _, _ = canal(spark, sent)
     assert protocol.ordering is ordering
+
+
+def test_the_newest_messages_tell_what_a_new_warehouse_would_have(spark):
+    mark = message(type="TIDB_WATERMARK", isDdl=False, _tidb={"watermarkTs": TS})
+    for sent, ordering in (
+        ([message(**PLAIN), message()], Ordering.BY_COMMIT_TS),
+        ([message(**PLAIN), mark], Ordering.BY_COMMIT_TS),
+        ([message(), message(**PLAIN)], Ordering.BY_OFFSET),
+        ([b"x"], None),
+    ):
+        values = [one if isinstance(one, bytes) else json.dumps(one).encode() for one in sent]
+        assert newest_ordering(raw_frame(spark, [(None, value) for value in values])) is ordering
 
 
 def test_an_ordering_that_a_warehouse_has_stays(spark):

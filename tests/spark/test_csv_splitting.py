@@ -65,6 +65,7 @@ HEADS = [
 def test_the_head_of_a_line(spark):
     said = splits(spark, CsvForm(), [(head.format(TS) + ",1").encode() for head, *_ in HEADS])
     assert [(one["op"], one["commit_ts"], one["after"]) for one in said] == [tuple(wanted) for _, *wanted in HEADS]
+    assert [one["before"] for one in said] == [one["after"] if one["op"] == "delete" else None for one in said]
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,21 @@
 """Publishing: the current table after changes to keys of one and of several columns, few rows and many."""
 
 import datetime as dt
+import random
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
 
 from pipeline.model import change, types
 from pipeline.model.columns import SourceColumn, TableVersion
 from pipeline.model.names import TableName, quoted
-from pipeline.warehouse import changes, current
+from pipeline.settings.sections import Maintenance
+from pipeline.warehouse import changes, current, maintenance
 from pipeline.warehouse.evolution import Policy, meet
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.locations import as_path
+from pipeline.warehouse.maintenance import Maintainer, key_of
 from pipeline.warehouse.state import BY_CLONE
 
 pytestmark = pytest.mark.spark
@@ -160,6 +164,49 @@ def test_a_batch_is_one_commit_of_each_table_which_says_that_files_were_shown(wa
     stream.take(("upsert", 1, -1), ("delete", 2, None))
     assert (commits(pair.changes), commits(pair.current)) == (before[0] + 1, before[1] + 1)
     assert BY_CLONE.read(pair.current.summary(pair.current.head())) is True
+
+
+@pytest.mark.parametrize("setting", [None, "SET TBLPROPERTIES ('write.parquet.row-group-size-bytes'='1000000')"])
+def test_a_large_table_is_compacted_in_the_order_of_its_key_and_goes_on(warehouse, monkeypatch, setting):
+    monkeypatch.setattr(maintenance, "_SORTED_FROM", MANY)
+    monkeypatch.setattr(maintenance, "_ROW_GROUP_BYTES", "4096")
+    stream = Stream(warehouse, ["text", "bigint"])
+    numbers = random.Random(31).sample(range(MANY), MANY)  # noqa: S311 - no secret
+    for part in (numbers[:200], numbers[200:]):
+        stream.take(*(("insert", n, n) for n in part))
+    if setting:
+        stream.spark.sql(f"ALTER TABLE warehouse.s.t {setting}")
+        stream.table.current.refresh()
+    compact(stream)
+    (name,) = (row.file_path for row in stream.spark.sql("SELECT file_path FROM warehouse.s.t.data_files").collect())
+    file = pq.ParquetFile(as_path(name))
+    keys = list(zip(*(file.read([column])[column].to_pylist() for column in ("k0", "k1")), strict=True))
+    assert keys == sorted(stream.key(n) for n in numbers)
+    assert (file.num_row_groups == 1) == bool(setting)
+    stream.take(("update", 1, -1), ("delete", 2, None))
+    assert BY_CLONE.read(stream.table.current.summary(stream.table.current.head())) is True
+    assert stream.rows() == stream.wanted({**{n: n for n in numbers if n != 2}, 1: -1})
+
+
+def test_a_smaller_table_and_one_with_a_users_order_are_compacted_as_they_are(warehouse, monkeypatch):
+    stream = Stream(warehouse, ["bigint"])
+    for part in (range(50, 100), range(50)):
+        stream.take(*(("insert", n, -n) for n in part))
+    compact(stream)
+    assert "write.parquet.row-group-size-bytes" not in stream.table.current.properties
+    monkeypatch.setattr(maintenance, "_SORTED_FROM", 1)
+    stream.spark.sql("ALTER TABLE warehouse.s.t WRITE ORDERED BY v")
+    stream.table.current.refresh()
+    stream.take(("insert", 100, -100))
+    compact(stream)
+    assert "write.parquet.row-group-size-bytes" not in stream.table.current.properties
+    assert stream.rows() == stream.wanted({n: -n for n in range(101)})
+
+
+def compact(stream):
+    """What `tables maintain` does to the current table."""
+    Maintainer(stream.spark, Maintenance(), lambda _step: None).compact(stream.table.current, key_of(stream.table))
+    stream.spark.catalog.refreshTable("warehouse.s.t")
 
 
 @pytest.mark.parametrize("setting", ["ADD PARTITION FIELD bucket(4, k0)", "WRITE ORDERED BY v"])

@@ -122,6 +122,8 @@ def test_the_targets_are_those_of_the_issues():
         "throughput.d/b2": (1, 1.2),
         "small.one_seconds": (1, 1),
         "small.all_seconds": (12, 8),
+        "huge.few_seconds": (1.5, 1),
+        "huge.many_seconds": (10, 5),
         "many.seconds_per_table": (0.08, 0.05),
         "many.far_seconds": (10, 10),
         "thousand.seconds": (80, 50),

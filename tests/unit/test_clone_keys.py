@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.warehouse.clone import files, keys, parquet
+from pipeline.warehouse.clone import files, keys, live_files, parquet
 from pipeline.warehouse.clone.keys import CannotClone, ChangedKeys, Changes, winners
 from pipeline.warehouse.clone.live_files import LiveFile, LiveFiles, deleted_rows
 from pipeline.warehouse.clone.parquet import ColumnFile
@@ -148,7 +148,7 @@ def found(live, *values):
 
 
 def test_of_a_large_file_only_row_groups_are_read_that_may_have_a_key(tmp_path, monkeypatch):
-    monkeypatch.setattr("pipeline.warehouse.clone.live_files._KEPT_ROWS", 5)
+    monkeypatch.setattr(live_files, "_KEPT_ROWS", 5)
     file = data_file(tmp_path / "f.parquet", ["id"], [(n,) for n in range(20)])
     read = []
     true = ColumnFile.read
@@ -157,6 +157,30 @@ def test_of_a_large_file_only_row_groups_are_read_that_may_have_a_key(tmp_path, 
     assert found(live, 6, 19) == {"f": [6, 19]}
     assert read == [([1],), ([4],)]
     assert file.keys is None
+
+
+def test_row_groups_that_stand_together_are_read_together_up_to_a_size(tmp_path, monkeypatch):
+    monkeypatch.setattr(live_files, "_KEPT_ROWS", 5)
+    monkeypatch.setattr(live_files, "_READ_ROWS", 8)
+    file = data_file(tmp_path / "f.parquet", ["id"], [(n,) for n in range(30)])
+    read = []
+    true = ColumnFile.read
+    monkeypatch.setattr(ColumnFile, "read", lambda *given: (read.append(given[2]), true(*given))[1])
+    live = LiveFiles((1,), files={file.location: file})
+    assert found(live, 0, 5, 9, 21, 29) == {"f": [0, 5, 9, 21, 29]}
+    assert read == [[0, 1], [2], [5], [7]]
+
+
+def test_deleted_rows_are_known_by_their_bits():
+    dice = random.Random(31)  # noqa: S311 - no secret
+    file, deleted = LiveFile("file:x", "x", 1000), set()
+    for _ in range(30):
+        rows = np.array(dice.sample(range(1000), dice.randrange(1, 40)))
+        file.delete(np.append(rows, rows[0]))
+        deleted |= {*rows.tolist()}
+        asked = np.array(dice.sample(range(1000), 300))
+        assert file.living(asked).tolist() == [row for row in asked.tolist() if row not in deleted]
+    assert file.dead.nbytes == 126
 
 
 @pytest.mark.parametrize(("of", "size"), [("_PART_ROWS", 3), ("_PART_BYTES", 100), ("_EXCERPT_BYTES", 1)])

@@ -16,15 +16,15 @@ from unit.configuration import SMALL
 from unit.test_report_cli import schema
 
 from pipeline.cli import doctor
-from pipeline.cli.checkup import findings, kafka, machine, messages, warehouse, whole
+from pipeline.cli.checkup import changefeed, findings, kafka, machine, messages, warehouse, whole
 from pipeline.cli.checkup.findings import Mark, guarded
 from pipeline.errors import EnvironmentFault, SettingsError
+from pipeline.lake import ledger as lake_ledger
 from pipeline.model.change import ENVELOPE
 from pipeline.model.columns import SourceColumn, TableVersion
 from pipeline.model.messages import Messages, Ordering, SeenVersion, TableMessages, Undecodable, Unknown
 from pipeline.model.names import TableName
 from pipeline.model.places import Partition
-from pipeline.model.protocols import PROTOCOLS
 from pipeline.protocols.build import READERS
 from pipeline.protocols.compressed import MESSAGE_COMPRESSED, SENTENCES
 from pipeline.runtime.jars import ledger
@@ -323,6 +323,7 @@ class TestKafka:
                 pass
 
         monkeypatch.setattr(warehouse, "reader", down)
+        monkeypatch.setattr(lake_ledger, "reader", down)
         monkeypatch.setattr(whole, "Cluster", Answering)
         monkeypatch.setattr(whole, "state_of", lambda _cluster: state(t=3))
         with ExitStack() as resources:
@@ -413,9 +414,8 @@ def seen(handle=("id",), *, key_only=False, keys_vary=False):
     return SeenVersion(version, {}, {}, 1, key_only=key_only)
 
 
-def said(found, ordering=Ordering.BY_COMMIT_TS, *, readable=True):
-    protocol = SimpleNamespace(ordering=ordering)
-    return [one.sentence for one in messages._remarks(protocol, PROTOCOLS["simple"], found, readable=readable)]
+def said(found, ordering=Ordering.BY_COMMIT_TS):
+    return [one.sentence for one in messages._remarks(SimpleNamespace(ordering=ordering), found)]
 
 
 WATERMARK = {Partition("t", 0): 1}
@@ -435,17 +435,35 @@ class TestMessages:
         assert READERS[protocol].sent_by(found).startswith(wanted)
 
     @pytest.mark.parametrize(
-        ("ordering", "marks", "readable", "is_told"),
+        ("ordering", "marks", "events", "is_told"),
         [
-            (Ordering.BY_COMMIT_TS, {}, True, True),
-            (Ordering.BY_COMMIT_TS, WATERMARK, True, False),
-            (Ordering.BY_COMMIT_TS, {}, False, False),
-            (Ordering.BY_OFFSET, {}, True, False),
+            (Ordering.BY_COMMIT_TS, {}, 3, True),
+            (Ordering.BY_COMMIT_TS, WATERMARK, 3, False),
+            (Ordering.BY_COMMIT_TS, {}, 2, False),
+            (Ordering.BY_OFFSET, {}, 3, False),
         ],
     )
-    def test_by_cut_a_changefeed_without_watermarks_shows_nothing(self, ordering, marks, readable, is_told):
-        found = said(Messages(watermarks=marks), ordering, readable=readable)
+    def test_by_cut_a_changefeed_without_watermarks_shows_nothing(self, ordering, marks, events, is_told):
+        junk = Undecodable("X", "x", None, 2, None)
+        found = said(Messages(watermarks=marks, events=events, refused=(junk,)), ordering)
         assert found == (["no watermark among the newest messages"] if is_told else [])
+
+    @pytest.mark.parametrize(
+        ("earlier", "first", "newest", "words"),
+        [
+            (None, Ordering.BY_COMMIT_TS, Ordering.BY_COMMIT_TS, None),
+            (Ordering.BY_COMMIT_TS, Ordering.BY_COMMIT_TS, Ordering.BY_COMMIT_TS, None),
+            (None, Ordering.BY_OFFSET, Ordering.BY_OFFSET, "a run applies changes by offset"),
+            (Ordering.BY_OFFSET, Ordering.BY_OFFSET, Ordering.BY_OFFSET, "a run applies changes by offset"),
+            (None, Ordering.BY_OFFSET, Ordering.BY_COMMIT_TS, "some rows have a commit ts and some have none"),
+            (None, Ordering.BY_COMMIT_TS, Ordering.BY_OFFSET, "some rows have a commit ts and some have none"),
+            (Ordering.BY_OFFSET, Ordering.BY_OFFSET, Ordering.BY_COMMIT_TS, "as it has begun"),
+            (Ordering.BY_COMMIT_TS, Ordering.BY_COMMIT_TS, Ordering.BY_OFFSET, "(COMMIT_TS_MISSING)"),
+        ],
+    )
+    def test_an_extension_that_comes_or_goes_is_told_by_the_order_of_the_warehouse(self, earlier, first, newest, words):
+        sentences = [one.sentence for one in changefeed.extension(earlier, first, newest)]
+        assert [words in sentence for sentence in sentences] == ([True] if words else [])
 
     def test_rows_that_nothing_describes_are_told(self):
         unknown = Unknown(ORDERS, 7, 3, 1, 2, where=None)

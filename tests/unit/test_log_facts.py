@@ -21,6 +21,7 @@ from pipeline.observe import logs
 from pipeline.service import pipeline
 from pipeline.service.telemetry import Telemetry
 from pipeline.sources.source import Taken
+from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.pairs import State
 
 BATCH = 7
@@ -61,7 +62,7 @@ class Iceberg:
 
 def pair(source):
     names = {"current": Iceberg(str(source)), "changes": Iceberg(f"{source}__changes")}
-    return SimpleNamespace(uuid=str(source), source=source, state=State.LIVE, layout=None, unshown=False, **names)
+    return SimpleNamespace(uuid=str(source), source=source, state=State.LIVE, layout=Layout(), unshown=False, **names)
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.cli.checkup.findings import note
+from pipeline.cli.checkup.findings import note, wrong
 from pipeline.cli.wording import counted
+from pipeline.model.messages import Ordering
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,4 +100,38 @@ def updates_without_old_values(images: OldImages) -> Iterator[Finding]:
             ABOUT, f"{counted(images.without, 'update')} of {counted(images.rows, 'row')} carry no old values: a run "
             "makes them dead letters",
             "TiCDC sends `old` in each update of Simple: find out what else writes to these topics, or filters them",
+        )  # fmt: skip
+
+
+def extension(earlier: Ordering | None, first: Ordering, newest: Ordering) -> Iterator[Finding]:
+    """Of Canal-JSON: whether its rows have a commit ts (enable-tidb-extension), and what a run makes of it.
+
+    `earlier`: the order in which the warehouse applies changes, None where no message has told it yet. `first` and
+    `newest`: the orders that the messages would tell which doctor looks at, the first of them and the last.
+    """
+    if newest is (earlier or first):
+        if newest is Ordering.BY_OFFSET:
+            yield note(
+                "changefeed", "rows have no commit ts: a run applies changes by offset, and you cannot read the tables "
+                "as of a commit ts",
+                "for consistent points set enable-tidb-extension=true in its sink URI, and begin a new warehouse "
+                "behind the last row without it (source.starting_offsets)",
+            )  # fmt: skip
+    elif earlier is None:
+        yield note(
+            "changefeed", "some rows have a commit ts and some have none: the first that a run reads tell in which "
+            "order it applies changes",
+            "let the run begin behind the last row without a commit ts (source.starting_offsets), or read a new topic",
+        )  # fmt: skip
+    elif earlier is Ordering.BY_OFFSET:
+        yield note(
+            "changefeed", "its rows have a commit ts now; the warehouse applies changes by offset, as it has begun",
+            "for consistent points begin a new warehouse behind the last row without a commit ts "
+            "(source.starting_offsets)",
+        )  # fmt: skip
+    else:
+        yield wrong(
+            "changefeed", "some of its newest rows have no commit ts: each becomes a dead letter (COMMIT_TS_MISSING), "
+            "since the warehouse applies changes by commit ts",
+            "set enable-tidb-extension=true in its sink URI if it is not there, or begin a new warehouse",
         )  # fmt: skip

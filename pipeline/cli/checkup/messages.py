@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from pipeline.cli.checkup.findings import Finding
     from pipeline.model.messages import Messages, SourceProtocol, TableMessages, Undecodable
-    from pipeline.model.protocols import ProtocolFacts
     from pipeline.settings import Settings
     from pipeline.sources.kafka.offsets import KafkaState
 
@@ -56,7 +55,7 @@ def examined(
 ) -> Iterator[Finding]:
     """Whether the newest messages can be read, and what they say of the changefeed.
 
-    `earlier`: in which order the warehouse has applied changes, None if there was no batch yet.
+    `earlier`: in which order the warehouse applies changes, None where no message has told it yet.
     """
     ranges = {
         partition: (max(state.earliest[partition], end - NEWEST), end)
@@ -76,11 +75,13 @@ def examined(
         protocol.begin(earlier, raw)
         prepared, messages = prepared_and_read(protocol, raw, completion_of(settings), resources)
         yield from _read(settings, messages, prepared)
-        facts = PROTOCOLS[settings.source.protocol]
-        newest = READERS[settings.source.protocol].newest_ordering(raw) or protocol.ordering
-        yield from _remarks(protocol, newest, facts, messages)
+        yield from _remarks(protocol, messages)
+        facts, reader = PROTOCOLS[settings.source.protocol], READERS[settings.source.protocol]
+        newest = reader.newest_ordering(raw)
+        if newest is not None:
+            yield from changefeed.extension(earlier, protocol.ordering, newest)
         if messages.has_read:
-            yield fine("ticdc", READERS[settings.source.protocol].sent_by(messages))
+            yield fine("ticdc", reader.sent_by(messages))
             if facts.watermarks_optional:
                 yield from changefeed.watermarks(settings.changefeed.avro_enable_watermark, _sample(raw, messages))
             yield from _old_values(settings, messages, prepared)
@@ -149,36 +150,17 @@ def _refusal(settings: Settings, refused: Undecodable, prepared: DataFrame, *, a
     return note("messages", sentence, f"ticdc-warehouse inspect {place}")
 
 
-def _remarks(protocol: SourceProtocol, newest: Ordering, facts: ProtocolFacts, messages: Messages) -> Iterator[Finding]:
-    """`newest`: the ordering that the newest messages would allow; a run keeps the protocol's."""
-    ordering = protocol.ordering
+def _remarks(protocol: SourceProtocol, messages: Messages) -> Iterator[Finding]:
     yield from _warned(messages.warnings)
     for version in messages.unknown:
         yield note(
             "changefeed", f"{version.table}: no message among the newest describes the schema of its rows",
             "the rows stay pending until a BOOTSTRAP or DDL brings the schema (send-bootstrap-interval-in-sec)",
         )  # fmt: skip
-    if messages.has_read and ordering is newest is Ordering.BY_COMMIT_TS and not messages.watermarks:
+    if messages.has_read and protocol.ordering is Ordering.BY_COMMIT_TS and not messages.watermarks:
         yield note(
             "changefeed", "no watermark among the newest messages",
             "tables show a change after a watermark has covered it: check that the changefeed runs (state: normal)",
-        )  # fmt: skip
-    if ordering is Ordering.BY_OFFSET and newest is Ordering.BY_COMMIT_TS:
-        yield note(
-            "changefeed", "its rows have a commit ts now; the warehouse applies changes by offset, as it has begun",
-            "for consistent points begin a new warehouse",
-        )  # fmt: skip
-    elif newest is not ordering:
-        yield wrong(
-            "changefeed", "some of its newest rows have no commit ts: each becomes a dead letter (COMMIT_TS_MISSING), "
-            "since the warehouse applies changes by commit ts",
-            "set enable-tidb-extension=true in its sink URI if it is not there, or begin a new warehouse",
-        )  # fmt: skip
-    elif ordering is Ordering.BY_OFFSET and facts.commit_ts_optional:
-        yield note(
-            "changefeed", "rows have no commit ts: a run applies changes by offset, and you cannot read the tables as "
-            "of a commit ts",
-            "for consistent points set enable-tidb-extension=true in its sink URI, and begin a new warehouse",
         )  # fmt: skip
     hints = [hint for table in messages.tables for hint in _hints(table)]
     yield from (note("changefeed", *hint) for hint in dict.fromkeys(hints))

@@ -107,6 +107,11 @@ class AvroProtocol:
         """Deletes have no commit ts: positions decide."""
         return Ordering.BY_OFFSET
 
+    @property
+    def told_ordering(self) -> Ordering | None:
+        """See `SourceProtocol.told_ordering`."""
+        return self.ordering
+
     def begin(self, earlier: Ordering | None, first: DataFrame | None = None) -> None:
         """See `SourceProtocol.begin`: nothing has to be known."""
 

@@ -210,7 +210,7 @@ public class CanalReading implements UDF2 {
             return areKnown && left == 0;
         }
 
-        /** With only-output-updated-columns `old` has what was changed, and the rest is as it is now; of a DELETE, `data`. */
+        /** A DELETE was its `data`. With only-output-updated-columns `old` has what was changed; the rest is as it is now. */
         private Object[] completed() {
             if (DELETE.equals(type)) {
                 return after;

@@ -74,9 +74,9 @@ MOST_ROWS = 1_000
 
 
 def are_plain(raw: DataFrame, *, newest: bool = False) -> bool | None:
-    """Whether the first row or statement of any partition has no `enable-tidb-extension`; None if there is none.
+    """Whether in any partition the first message of TiCDC's has no `enable-tidb-extension`; None if there is none.
 
-    `newest`: the last one.
+    `newest`: the last one. Watermarks are of the extension.
     """
     by_ticdc = F.col(SENT).getField("isDdl").isNotNull() & (F.col(SENT).getField("id") == 0)
     read = message(F.when(once(), F.col("value")))

@@ -73,6 +73,11 @@ class CanalProtocol(LayoutProtocol):
         """By offset where there is no commit ts."""
         return Ordering.BY_OFFSET if self._plain else Ordering.BY_COMMIT_TS
 
+    @property
+    def told_ordering(self) -> Ordering | None:
+        """See `SourceProtocol.told_ordering`."""
+        return None if self._plain is None else self.ordering
+
     def begin(self, earlier: Ordering | None, first: DataFrame | None = None) -> None:
         """See `SourceProtocol.begin`."""
         if self._plain is None and earlier is not None:
@@ -166,7 +171,7 @@ class CanalProtocol(LayoutProtocol):
 
 
 def newest_ordering(raw: DataFrame) -> Ordering | None:
-    """The ordering that a new warehouse would have by the newest rows of a raw frame; None if it has no rows."""
+    """The ordering that a new warehouse would have by the newest messages of a raw frame; None if none tells it."""
     are_plain = _are_plain(raw, newest=True)
     return None if are_plain is None else Ordering.BY_OFFSET if are_plain else Ordering.BY_COMMIT_TS
 

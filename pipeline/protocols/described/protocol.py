@@ -122,6 +122,11 @@ class DescribedProtocol:
         """Every row has a commit ts, and there are watermarks."""
         return Ordering.BY_COMMIT_TS
 
+    @property
+    def told_ordering(self) -> Ordering | None:
+        """See `SourceProtocol.told_ordering`."""
+        return self.ordering
+
     def begin(self, earlier: Ordering | None, first: DataFrame | None = None) -> None:
         """See `SourceProtocol.begin`: nothing has to be known."""
 

@@ -97,7 +97,7 @@ def scanned(table: Table) -> Scanned:
 
 def check_arrangement(table: Table) -> None:
     """Raises `CannotClone` where a user wants the table's files in partitions, or their rows in an order."""
-    if table.java.spec().specId() or table.java.sortOrder().orderId():
+    if table.is_arranged():
         raise CannotClone("the table has partitions or a sort order of a user's")
 
 

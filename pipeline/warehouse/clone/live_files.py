@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,13 +15,17 @@ from pipeline.warehouse.clone.parquet import ColumnFile
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pipeline.warehouse.clone.keys import ChangedKeys, Flags, Numbers
+    from pipeline.warehouse.clone.keys import ChangedKeys, Numbers
     from pipeline.warehouse.clone.parquet import RowGroup
+
+Bits: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.uint8]]"
 
 _KEPT_ROWS = 20_000
 """The keys of a file of so many rows stay in memory: it is looked at in every batch until it is compacted."""
 _AT_ONCE = 8_000_000
 """Rows whose keys are compared at once."""
+_READ_ROWS = 1_000_000
+"""Neighbouring row groups of so many rows are read together: each reading has a price of its own."""
 
 
 @dataclass(slots=True)
@@ -31,8 +35,8 @@ class LiveFile:
     location: str
     path: str
     rows: int
-    dead: Flags | None = None
-    """Which rows are deleted; None: none is."""
+    dead: Bits | None = None
+    """Which rows are deleted, a bit a row; None: none is."""
     groups: list[RowGroup] | None = None
     """Once they are known."""
     keys: Sequence[pa.ChunkedArray] | None = None
@@ -41,8 +45,12 @@ class LiveFile:
     def delete(self, rows: Numbers) -> None:
         """Note that these rows are deleted."""
         if len(rows):
-            self.dead = np.zeros(self.rows, np.bool_) if self.dead is None else self.dead
-            self.dead[rows] = True
+            self.dead = np.zeros((self.rows >> 3) + 1, np.uint8) if self.dead is None else self.dead
+            np.bitwise_or.at(self.dead, rows >> 3, _bits(rows))
+
+    def living(self, rows: Numbers) -> Numbers:
+        """Those of the rows that are not deleted."""
+        return rows if self.dead is None else rows[self.dead[rows >> 3] & _bits(rows) == 0]
 
 
 @dataclass(slots=True)
@@ -79,11 +87,25 @@ class LiveFiles:
         if file.keys is None:
             columns = columns or ColumnFile.at(file.path)
             if file.rows > _KEPT_ROWS:
-                for number in wanted:
-                    yield file.groups[number].start, columns.read(self.key, [number])
+                for numbers in _neighbours(file.groups, wanted):
+                    yield file.groups[numbers[0]].start, columns.read(self.key, numbers)
                 return
             file.keys = columns.read(self.key)
         yield 0, file.keys
+
+
+def _neighbours(groups: Sequence[RowGroup], wanted: Iterable[int]) -> Iterator[list[int]]:
+    """The wanted row groups, those together that stand one behind the other."""
+    together: list[int] = []
+    rows = 0
+    for number in wanted:
+        if together and (number > together[-1] + 1 or rows + groups[number].rows > _READ_ROWS):
+            yield together
+            together, rows = [], 0
+        together.append(number)
+        rows += groups[number].rows
+    if together:
+        yield together
 
 
 def _matches(
@@ -101,10 +123,16 @@ def _matches(
     for file, start, of_part in parts:
         end = begin + len(of_part[0])
         rows = np.flatnonzero(are_changed[begin:end]) + start
-        rows_of[file.location].append(rows if file.dead is None else rows[~file.dead[rows]])
+        rows_of[file.location].append(file.living(rows))
         begin = end
     for location, of_file in rows_of.items():
         yield files[location], np.concatenate(of_file)
+
+
+def _bits(rows: Numbers) -> Bits:
+    """The bit of each row in its byte."""
+    bits: Bits = np.left_shift(1, rows & 7).astype(np.uint8)
+    return bits
 
 
 def deleted_rows(paths: Iterable[str]) -> Mapping[str, Numbers]:

@@ -161,7 +161,8 @@ class ModelProtocol:
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
 
-    ordering, sends_before, decimals_as_text = Ordering.BY_OFFSET, False, False
+    ordering = told_ordering = Ordering.BY_OFFSET
+    sends_before, decimals_as_text = False, False
 
     def begin(self, earlier, first=None):
         """Nothing has to be known before."""

@@ -175,9 +175,11 @@ def _coalesce(*columns: Col) -> Col:
     return Col(lambda row: next((v for c in columns if (v := c.of(row)) is not None), None))
 
 
-def _count_if(condition: Col) -> Agg:
-    met = condition.of
-    return Agg(lambda rows: sum(bool(met(row)) for row in rows))
+def _count(column: Col | str) -> Agg:
+    if isinstance(column, str) and column == "*":
+        return Agg(len)
+    found = _named(column).of
+    return Agg(lambda rows: sum(found(row) is not None for row in rows))
 
 
 def _sum(column: Col) -> Agg:
@@ -212,8 +214,7 @@ F = SimpleNamespace(
     lit=_lit,
     when=lambda condition, value: When([(condition, _lit(value))]),
     coalesce=_coalesce,
-    count=lambda _column: Agg(len),
-    count_if=_count_if,
+    count=_count,
     sum=_sum,
     min=_extreme(min),
     max=_extreme(max),

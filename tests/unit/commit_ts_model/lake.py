@@ -67,7 +67,8 @@ _ENVELOPE = (*change.ENVELOPE, change.ERROR, change.UNREAD, change.KEY_BYTES, ch
 class CommitTsProtocol:
     """`SourceProtocol` over messages that need no decoding, as Simple has them: DDL events describe versions."""
 
-    ordering, sends_before, decimals_as_text = Ordering.BY_COMMIT_TS, True, False
+    ordering = told_ordering = Ordering.BY_COMMIT_TS
+    sends_before, decimals_as_text = True, False
 
     def begin(self, earlier, first=None):
         """Nothing has to be known before."""
