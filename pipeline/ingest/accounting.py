@@ -188,7 +188,7 @@ class Books:
             {**ledger.streams, **streams},
             dict(closing.watermarks),
             closing.progress,
-            self.context.protocol.told_ordering or ledger.ordering,
+            (self.context.protocol.told_ordering if routed.messages.has_read else None) or ledger.ordering,
         )
 
     def _has_leftovers_beyond(self, fresh: Ledger, set_aside: Callable[[], DataFrame]) -> bool:

@@ -24,7 +24,7 @@ from pipeline.service.dispatch import (
 )
 from pipeline.service.mailbox import in_turn
 from pipeline.warehouse.iceberg import Catalog, Table
-from pipeline.warehouse.maintenance import Maintainer
+from pipeline.warehouse.maintenance import CUTS, Maintainer
 from pipeline.warehouse.orphans import lost_tables
 from pipeline.warehouse.place import catalog_folder, check_catalog, check_copied, check_place, location_in, placed
 from pipeline.warehouse.rebuild import rebuild as rebuilt
@@ -51,7 +51,8 @@ def maintain(settings: Settings, wanted: Sequence[WarehouseName], waiting: Calla
     def directly() -> dict[str, Any]:
         with _catalog(settings, "tables maintain") as (spark, catalog):
             maintainer = Maintainer(spark, settings.warehouse.maintenance, lambda _step: None)
-            maintained(maintainer, _ours(settings, catalog, wanted), _tables(settings, catalog))
+            pairs = _tables(settings, catalog) if where(CUTS) in wanted else ()
+            maintained(maintainer, _ours(settings, catalog, wanted), pairs)
         return {}
 
     in_turn(settings.warehouse.path, (MAINTAIN, [str(name) for name in wanted]), directly, waiting)

@@ -11,7 +11,7 @@ from pipeline.observe.logs import bound
 from pipeline.operations.redrive import Selection, redrive
 from pipeline.operations.release import release
 from pipeline.operations.whole_table_checks import audit
-from pipeline.warehouse.maintenance import CUTS, key_of
+from pipeline.warehouse.maintenance import CUTS
 from pipeline.warehouse.rebuild import rebuild
 from pipeline.warehouse.records import where
 from pipeline.warehouse.tags import tag
@@ -71,14 +71,13 @@ def _checked(context: PipelineContext, names: Sequence[str]) -> Mapping[str, Any
 
 def maintained(maintainer: Maintainer, tables: Sequence[Table], pairs: Iterable[TablePair]) -> Mapping[str, Any]:
     """Compact and expire these tables, whatever the thresholds say; of cuts forget what of `pairs` has expired."""
-    keys = {pair.current.uuid: key_of(pair) for pair in pairs if pair.current is not None}
     for table in sorted(tables, key=_is_of_cuts):
         if table.head() is None:
             continue
         with bound(table=str(table.name)):
             if _is_of_cuts(table):
                 maintainer.forget_cuts(table, pairs)
-            maintainer.compact(table, keys.get(table.uuid, ()))
+            maintainer.compact(table)
             maintainer.expire(table)
     return {}
 

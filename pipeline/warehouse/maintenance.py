@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pipeline.observe.logs import bound
 from pipeline.warehouse import cuts
 from pipeline.warehouse.retention import Retention
+from pipeline.warehouse.state import LAYOUT, ROLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pipeline.warehouse.records import Records
 
 CUTS = "cuts"
+_CURRENT = "current"
 _DELETED_SHARE = 0.34
 """A large data file is rewritten when so much of its rows is deleted."""
 _DELETED_IN_ALL = 0.5
@@ -33,6 +35,8 @@ _SORTED_FROM = 5_000_000
 """A current table of so many rows is compacted in the order of its keys: a publish then reads few of its row groups."""
 _ROW_GROUP, _ROW_GROUP_BYTES = "write.parquet.row-group-size-bytes", str(16 << 20)
 """Some 100,000 rows, so that a changed key costs the reading of so many."""
+_SORTING = {"max-file-group-size-bytes": str(8 << 30), "max-concurrent-file-group-rewrites": "1"}
+"""Spark writes what it sorts into its scratch folder: so much of a table at a time."""
 _NOTHING = {"data-files": 0, "delete-files": 0, "position-deletes": 0}
 
 
@@ -50,16 +54,16 @@ class Maintainer:
     def after_batch(self, written: Iterable[TablePair], records: Records, pairs: Iterable[TablePair]) -> None:
         """Look after the tables that a batch has written, and after the pipeline's own. `pairs`: all that there are."""
         for pair in written:
-            self._look_after(pair.changes)
-            if pair.current is not None:
-                self._look_after(pair.current, key_of(pair))
+            for table in (pair.current, pair.changes):
+                if table is not None:
+                    self._look_after(table)
         self._forget_cuts_if_due(records.tables[CUTS], pairs)
         for table in records.tables.values():
             self._look_after(table)
 
-    def _look_after(self, table: Table, key: Sequence[str] = ()) -> None:
+    def _look_after(self, table: Table) -> None:
         with bound(table=str(table.name)):
-            self._compact_if_due(table, key)
+            self._compact_if_due(table)
             self._expire_if_due(table)
 
     def _forget_cuts_if_due(self, table: Table, pairs: Iterable[TablePair]) -> None:
@@ -72,7 +76,7 @@ class Maintainer:
         cuts.forget(self.spark, table, pairs)
         self._cuts_left = table.totals()["records"]
 
-    def _compact_if_due(self, table: Table, key: Sequence[str]) -> None:
+    def _compact_if_due(self, table: Table) -> None:
         now, before = table.totals(), self._totals_after.setdefault(table.uuid, _NOTHING)
         files, deletes, rows = (now[name] - before[name] for name in _NOTHING)
         if (
@@ -80,19 +84,21 @@ class Maintainer:
             or deletes >= self.thresholds.compact_deletes
             or rows > max(_DELETED_IN_ALL * now["records"], _FEW_DELETED)
         ):
-            self.compact(table, key)
+            self.compact(table)
 
-    def compact(self, table: Table, key: Sequence[str] = ()) -> None:
+    def compact(self, table: Table) -> None:
         """Rewrite small data files into large ones, and those of which much is deleted; the rows stay the same.
 
-        `key`: the columns of a current table's key (`key_of`). A large one is sorted by them, unless a user has given
-        it an order or partitions. What was rewritten before is not sorted anew, so each large file has keys from all
-        over.
+        A large current table is sorted by its key, unless a user has given it an order or partitions. What was
+        rewritten before is not sorted anew.
 
         What that costs is bounded by the size of a file and by what was deleted, not by the table's size: a large file
         with few deletes stays as it is, with the file or two that have its deletes.
         """
-        table.rewrite({"min-input-files": "2", "delete-ratio-threshold": str(_DELETED_SHARE)}, self._order(table, key))
+        table.refresh()
+        order = _order(table)
+        options = {"min-input-files": "2", "delete-ratio-threshold": str(_DELETED_SHARE)}
+        table.rewrite({**options, **(_SORTING if order else {})}, order)
         table.refresh()
         now = table.totals()
         if (
@@ -102,14 +108,6 @@ class Maintainer:
             table.refresh()
         self._totals_after[table.uuid] = table.totals()
         self.step("compacted")
-
-    def _order(self, table: Table, key: Sequence[str]) -> Sequence[str]:
-        """The columns by which the table's rows are sorted; a sorted table has small row groups from now on."""
-        if not key or table.totals()["records"] < _SORTED_FROM or table.is_arranged():
-            return ()
-        if _ROW_GROUP not in table.properties:
-            table.set_properties({_ROW_GROUP: _ROW_GROUP_BYTES})
-        return key
 
     def _expire_if_due(self, table: Table) -> None:
         """By the commits since it was last done; in a new process, which may end after one batch, by the snapshots."""
@@ -127,6 +125,17 @@ class Maintainer:
         self.step("expired")
 
 
-def key_of(pair: TablePair) -> tuple[str, ...]:
-    """The columns of the current table that are its key; none, if it has no key."""
-    return tuple(column.name for column in pair.layout.key)
+def _order(table: Table) -> Sequence[str]:
+    """The columns by which a table is sorted: the key of a large current one, if they are all there.
+
+    Such a table has small row groups from now on. In a held table a user may have renamed a column of the key.
+    """
+    if ROLE.read(table.properties) != _CURRENT or table.totals()["records"] < _SORTED_FROM or table.is_arranged():
+        return ()
+    layout = LAYOUT.read(table.properties)
+    key = [column.name for column in layout.key] if layout else []
+    if not set(key) <= set(table.columns()):
+        return ()
+    if key and _ROW_GROUP not in table.properties:
+        table.set_properties({_ROW_GROUP: _ROW_GROUP_BYTES})
+    return key

@@ -53,7 +53,8 @@ def rows(spark: SparkSession, count: int, *, shuffled: bool = False) -> DataFram
 
     `shuffled`: each file has keys from all over.
     """
-    keys = spark.range(1, count + 1, 1, max(cores(), count // _FILE_ROWS))
+    files = max(cores(), count // _FILE_ROWS) if shuffled else cores()
+    keys = spark.range(1, count + 1, 1, files)
     if shuffled:
         keys = keys.select((F.pmod(F.col("id") * _FACTOR, F.lit(count)) + 1).alias("id"))
     keys = keys.withColumn("h", F.xxhash64("id"))

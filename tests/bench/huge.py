@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 PREFIX = "huge"
 FEW, MANY = 10, 10_000
 WARM_UPS, RUNS = 5, 5
+NEVER = {"compact_files": 10**6, "compact_deletes": 10**6}
+"""The case compacts, and no batch does."""
 
 
 def run(ground: Ground, sizes: Sizes) -> Measured:
@@ -26,7 +28,7 @@ def run(ground: Ground, sizes: Sizes) -> Measured:
     )
     sent = dict(zip(tables, truths.values(), strict=True))
     with ground.worker("ours", PREFIX) as worker:
-        small.prepare(ground, worker, PREFIX, tables, sizes.huge, shuffled=True)
+        small.prepare(ground, worker, PREFIX, tables, sizes.huge, shuffled=True, maintenance=NEVER)
         sender = small.Sender(ground, worker, PREFIX, sizes.huge, sent)
         before = [sender.round(tables, FEW, seed) for seed in range(2)]
         compacted = worker.ask("compact")

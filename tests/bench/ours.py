@@ -15,7 +15,7 @@ from pipeline.service import Pipeline
 from pipeline.settings import load
 from pipeline.settings.sections import CatalogSettings
 from pipeline.warehouse.iceberg import Table
-from pipeline.warehouse.maintenance import Maintainer, key_of
+from pipeline.warehouse.maintenance import Maintainer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +94,7 @@ class Ours:
         maintainer = Maintainer(context.spark, context.settings.warehouse.maintenance, context.step)
         for pair in context.tables:
             if pair.current is not None:
-                maintainer.compact(pair.current, key_of(pair))
+                maintainer.compact(pair.current)
         return time.monotonic() - started
 
 

@@ -16,14 +16,18 @@ if TYPE_CHECKING:
     from ground import Ground, Sizes
     from order_line import Truth
 
-AVRO = "avro"
-SIDES = {AVRO: "avro", "simple": "simple", "open": "open-protocol", "canal": "canal-json"}
-"""Protocols as the settings name them, by side."""
+AVRO, CHANGES = "avro", "-changes"
+PROTOCOLS = {AVRO: "avro", "simple": "simple", "open": "open-protocol", "canal": "canal-json"}
+"""As the settings name them."""
+SIDES = (*PROTOCOLS, "avro-changes", "canal-changes")
+PAIRS = [("simple", AVRO), ("open", AVRO), ("canal", AVRO), ("canal-changes", "avro-changes")]
 WHAT = {
     AVRO: "Avro, changes and current (side d of throughput)",
     "simple": "Simple in JSON, changes and current",
     "open": "Open, records of up to 16 rows, changes and current",
     "canal": "Canal-JSON with enable-tidb-extension, changes and current",
+    "avro-changes": "Avro, changes only (side c of throughput)",
+    "canal-changes": "Canal-JSON with enable-tidb-extension, changes only",
 }
 
 
@@ -31,7 +35,7 @@ def run(ground: Ground, sizes: Sizes) -> Measured:
     """A topic of four partitions for each protocol, a warehouse of its own for each run, two batches each."""
     topics: dict[str, str] = {}
     truths: dict[str, Truth] = {}
-    for name in SIDES:
+    for name in PROTOCOLS:
         say(f"protocols: producing {sizes.rows:,} rows as {name}")
         topics[name], truths[name] = _produce(ground, sizes, name)
     records = {name: workload.records(ground.stack.bootstrap_servers, topic) for name, topic in topics.items()}
@@ -40,12 +44,13 @@ def run(ground: Ground, sizes: Sizes) -> Measured:
             name: Ours(
                 workers.enter_context(ground.worker("ours", f"protocols-{name}")),
                 ground,
-                topics[name],
-                two_batches(records[name], workload.PARTITIONS),
-                current=True,
-                protocol=protocol,
+                topics[protocol],
+                two_batches(records[protocol], workload.PARTITIONS),
+                current=name in PROTOCOLS,
+                protocol=PROTOCOLS[protocol],
             )
-            for name, protocol in SIDES.items()
+            for name in SIDES
+            if (protocol := name.removesuffix(CHANGES))
         }
         contest = Contest(dict(sides), ground.folder, truths[AVRO], sizes.rows, case="protocols")
         for name, truth in truths.items():
@@ -60,11 +65,11 @@ def _produce(ground: Ground, sizes: Sizes, name: str) -> tuple[str, Truth]:
         return workload.produce(
             stack.bootstrap_servers, stack.registry_url, sizes.rows, prefix="protocols", processes=cores()
         )
-    return workload.produce_by_cut(stack.bootstrap_servers, SIDES[name], sizes.rows, processes=cores())
+    return workload.produce_by_cut(stack.bootstrap_servers, PROTOCOLS[name], sizes.rows, processes=cores())
 
 
 def _measured(contest: Contest, sizes: Sizes, records: dict[str, int]) -> Measured:
-    ratios = ratios_of(contest, [(name, AVRO) for name in SIDES if name != AVRO])
+    ratios = ratios_of(contest, PAIRS)
     figures = {f"protocols.{name}": found["ratio"] for name, found in ratios.items()}
     details = {
         "rows": contest.rows,

@@ -66,12 +66,14 @@ def of_the_batch(runs: list[dict[str, Any]]) -> float:
     return median(facts["batches"][0]["seconds"] for facts in runs)
 
 
-def prepare(ground: Ground, worker: Remote, name: str, tables: list[str], rows: int, *, shuffled: bool = False) -> None:
+def prepare(
+    ground: Ground, worker: Remote, name: str, tables: list[str], rows: int, *, shuffled: bool = False, **warehouse: Any
+) -> None:
     """Have the product make each pair from the records that are there, fill its current table, open anew.
 
-    `shuffled`: see `bulk.rows`.
+    `shuffled`: see `bulk.rows`. `warehouse`: settings of it.
     """
-    config = ground.config(name, {"topic_pattern": f"{name}_.*"}, batch=500_000)
+    config = ground.config(name, {"topic_pattern": f"{name}_.*"}, batch=500_000, **warehouse)
     say(f"{name}: the product makes {len(tables)} tables")
     worker.ask("open", config=config)
     worker.ask("run")

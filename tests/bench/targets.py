@@ -70,6 +70,7 @@ TARGETS = (
     _at_most("quality.small", "the same for a batch of 10 rows in each of 100 tables, in time", 1.5),
     _at_least("protocols.simple/avro", "Simple in JSON, changes and current, against Avro", 0.5),
     _at_least("protocols.open/avro", "Open in records of 16 rows, changes and current, against Avro", 0.35),
+    _at_least("protocols.canal-changes/avro-changes", "Canal-JSON, changes only, against Avro", 0.4, 0.5),
     _at_least("protocols.canal/avro", "Canal-JSON from Kafka, changes and current, against Avro", 0.4, 0.5),
     _at_least("large.lz4", "Canal-JSON compressed inside by LZ4, against the same that is not", 0.9),
     _at_least("large.snappy", "the same by Snappy", 0.9),

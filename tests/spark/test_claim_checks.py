@@ -2,6 +2,7 @@
 
 import base64
 import json
+import random
 import re
 import sys
 from contextlib import ExitStack
@@ -149,6 +150,39 @@ def test_what_is_not_the_row_is_a_dead_letter_with_the_bytes_that_were_sent(spar
     kept = {row[POSITION]: bytes(row.value) for row in prepared.collect() if row[POSITION] in codes}
     assert kept == {number: messages[number][1] for number in kept}
     assert {one.code: dict(one.tables) for one in read.refused}["CLAIM_CHECK_MISSING"]
+
+
+def mutated(dice, content):
+    """An object with some octets changed, gone or more, or cut off."""
+    octets = bytearray(content)
+    for _ in range(dice.randrange(1, 5)):
+        at = dice.randrange(len(octets) + 1)
+        octets[at : at + dice.randrange(3)] = dice.randbytes(dice.randrange(3))
+    return bytes(octets[: dice.choice([len(octets), len(octets), dice.randrange(len(octets) + 1)])])
+
+
+@pytest.mark.parametrize("name", ["canal", "open"])
+def test_of_damaged_objects_each_row_is_read_or_is_a_dead_letter(spark, resources, name):
+    dice, number = random.Random(30), 2_000  # noqa: S311 - no secret
+    if name == "canal":
+        objects = [canal(), wrapped(canal()).encode()]
+        sent = [(None, canal(f"/claims/x{at}.json")) for at in range(number)]
+    else:
+        key, value = f'{{"ts":{TS},"scm":"s","tbl":"a","t":1', '{"u":{"id":{"t":3,"h":true,"f":11,"v":1}}}'
+        stored = record((f"{key}}}", value))
+        objects = [wrapped(stored[1], stored[0]).encode()]
+        large = [f'{key},"ohk":true,"ccl":"file:///claims/x{at}.json"}}' for at in range(number)]
+        sent = [record((one, value)) for one in large]
+    content = {f"x{at}": mutated(dice, dice.choice(objects)) for at in range(number)}
+    completion = Completion(ClaimChecks(PLACE, Objects(**content)))
+    prepared, read = prepared_and_read(made(name), raw_frame(spark, sent), completion, resources)
+    refused = sum(one.rows for one in read.refused)
+    assert read.events == number == refused + sum(table.rows for table in read.tables)
+    assert number // 2 < refused < number
+    (unreadable,) = (one for one in read.refused if one.code == "CLAIM_CHECK_UNREADABLE")
+    assert unreadable.rows > 0.9 * refused  # the others are whole messages, with types that TiDB has not
+    kept = {row[POSITION]: bytes(row.value) for row in prepared.where(unreadable.where).collect()}
+    assert kept == {at: sent[at][1] for at in kept}
 
 
 def test_a_row_of_open_keeps_its_number_among_those_of_its_record(spark, resources):

@@ -15,7 +15,7 @@ from pipeline.warehouse import changes, current, maintenance
 from pipeline.warehouse.evolution import Policy, meet
 from pipeline.warehouse.layout import Layout
 from pipeline.warehouse.locations import as_path
-from pipeline.warehouse.maintenance import Maintainer, key_of
+from pipeline.warehouse.maintenance import Maintainer
 from pipeline.warehouse.state import BY_CLONE
 
 pytestmark = pytest.mark.spark
@@ -176,7 +176,6 @@ def test_a_large_table_is_compacted_in_the_order_of_its_key_and_goes_on(warehous
         stream.take(*(("insert", n, n) for n in part))
     if setting:
         stream.spark.sql(f"ALTER TABLE warehouse.s.t {setting}")
-        stream.table.current.refresh()
     compact(stream)
     (name,) = (row.file_path for row in stream.spark.sql("SELECT file_path FROM warehouse.s.t.data_files").collect())
     file = pq.ParquetFile(as_path(name))
@@ -196,16 +195,38 @@ def test_a_smaller_table_and_one_with_a_users_order_are_compacted_as_they_are(wa
     assert "write.parquet.row-group-size-bytes" not in stream.table.current.properties
     monkeypatch.setattr(maintenance, "_SORTED_FROM", 1)
     stream.spark.sql("ALTER TABLE warehouse.s.t WRITE ORDERED BY v")
-    stream.table.current.refresh()
-    stream.take(("insert", 100, -100))
     compact(stream)
+    stream.take(("insert", 100, -100))
     assert "write.parquet.row-group-size-bytes" not in stream.table.current.properties
     assert stream.rows() == stream.wanted({n: -n for n in range(101)})
 
 
+def test_a_table_that_was_ordered_by_its_key_once_is_sorted_and_shows_links_again(warehouse, monkeypatch):
+    monkeypatch.setattr(maintenance, "_SORTED_FROM", 1)
+    stream = Stream(warehouse, ["bigint"])
+    for order in ("ORDERED BY k0", "UNORDERED"):
+        stream.take(*(("upsert", n, n) for n in range(50)))
+        stream.spark.sql(f"ALTER TABLE warehouse.s.t WRITE {order}")
+    stream.take(*(("upsert", n, n) for n in range(50)))
+    compact(stream)
+    stream.take(("upsert", 1, -1))
+    assert BY_CLONE.read(stream.table.current.summary(stream.table.current.head())) is True
+    assert stream.rows() == stream.wanted({n: n if n != 1 else -1 for n in range(50)})
+
+
+def test_a_held_table_whose_key_a_user_has_renamed_is_compacted_as_it_is(warehouse, monkeypatch):
+    monkeypatch.setattr(maintenance, "_SORTED_FROM", 1)
+    stream = Stream(warehouse, ["bigint"])
+    for part in (range(5), range(5, 9)):
+        stream.take(*(("insert", n, n) for n in part))
+    stream.spark.sql("ALTER TABLE warehouse.s.t RENAME COLUMN k0 TO mine")
+    compact(stream)
+    assert stream.table.current.totals()["data-files"] == 1
+
+
 def compact(stream):
     """What `tables maintain` does to the current table."""
-    Maintainer(stream.spark, Maintenance(), lambda _step: None).compact(stream.table.current, key_of(stream.table))
+    Maintainer(stream.spark, Maintenance(), lambda _step: None).compact(stream.table.current)
     stream.spark.catalog.refreshTable("warehouse.s.t")
 
 

@@ -47,6 +47,7 @@ class Iceberg:
 
     def __init__(self, name):
         self.name = self.uuid = name
+        self.properties = {}
 
     def totals(self):
         return {"data-files": 10**6, "delete-files": 0, "position-deletes": 0, "records": 0}

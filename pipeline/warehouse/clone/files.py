@@ -71,6 +71,8 @@ def added_by(table: Table, snapshot_id: int) -> Iterator[AddedFile]:
     """The data files that an append has added. Raises `CannotClone` for any that is no plain Parquet file."""
     for file in table.java.snapshot(snapshot_id).addedDataFiles(table.java.io()):
         _check_plain(file)
+        if file.sortOrderId():
+            raise CannotClone("a file has a sort order of a user's")
         yield AddedFile(local(file.location()), int(file.recordCount()), file)
 
 
@@ -102,8 +104,8 @@ def check_arrangement(table: Table) -> None:
 
 
 def _check_plain(file: Any) -> None:
-    if file.format().toString() != _PARQUET or file.specId() or file.sortOrderId():
-        raise CannotClone("a file is partitioned, sorted or no Parquet")
+    if file.format().toString() != _PARQUET or file.specId():
+        raise CannotClone("a file is partitioned, or no Parquet")
 
 
 class Delta:
